@@ -217,6 +217,8 @@ std::vector<OverheadRow> overhead(const OverheadOptions& o) {
   if (wanted("adam_step")) rows.push_back(adam_step(o));
   if (wanted("adam_launches"))
     for (OverheadRow& row : adam_launches(o)) rows.push_back(std::move(row));
+  if (!o.take_step && wanted("watched_step"))
+    for (OverheadRow& row : watched_step(o)) rows.push_back(std::move(row));
   return rows;
 }
 

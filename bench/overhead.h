@@ -9,7 +9,8 @@
 namespace wt::bench {
 
 struct OverheadRow {
-  // tape_add, mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, adam_step, adam_launches
+  // tape_add, mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, adam_step, adam_launches,
+  // watched_step
   std::string bench;
   std::string shape;
   double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;  // over the windows
@@ -18,7 +19,8 @@ struct OverheadRow {
   i64 peak_bytes = 0;
   double check_loss = -1;  // after 20 steps, of a row that begins with the peers' numbers; -1: none
   double launches = -1;    // of kernels, a step; -1: not counted
-  double bytes = 0;        // that a step must move; 0: not counted
+  double of_bare = -1;  // the median of its times by the first row's in the same window; -1: none
+  double bytes = 0;     // that a step must move; 0: not counted
   double roof_gb_s = 0, roof_best_gb_s = 0;  // memcpy in the same windows, median and best
 };
 
@@ -41,7 +43,8 @@ struct OverheadOptions {
 // clipped at norm 1: us a whole step. adam_step: 16.8 M parameters in 64 tensors, the norm of their
 // gradients, clipping, AdamW with decay, zero_grad. adam_launches, two rows: AdamW with decay of 64
 // tensors of 64 x 64 by the optimizer, which launches once for all, and as a loop of operators over
-// the tensors, with the same result.
+// the tensors, with the same result. watched_step, four rows: gpt_small's step alone, profiled,
+// recorded for wt diff at N = 10, and under the doctor.
 std::vector<OverheadRow> overhead(const OverheadOptions& o);
 
 // Calls of malloc and its kin in this process so far; -1 where they are not counted.

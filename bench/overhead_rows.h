@@ -33,5 +33,7 @@ OverheadRow gpt_small(const OverheadOptions& o);
 OverheadRow adam_step(const OverheadOptions& o);
 // adam_launches.cpp
 std::vector<OverheadRow> adam_launches(const OverheadOptions& o);
+// watched_step.cpp
+std::vector<OverheadRow> watched_step(const OverheadOptions& o);
 
 }  // namespace wt::bench

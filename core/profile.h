@@ -51,10 +51,20 @@ struct Event {
   i64 device_begin_ns = 0, device_end_ns = 0;
   double bytes = 0, flops = 0;      // kernels: of the contract
   i64 allocated = 0, released = 0;  // bytes, by this range and none inside of it
+  i64 waited_ns = 0;  // of its own time: for a device, or for a copy that holds up the host
+  u32 accesses = 0;   // which of Profile::accesses() the kernel made; 0: not counted
 
   i64 host_ns() const { return end_ns - begin_ns; }
   i64 self_ns() const { return host_ns() - inside_ns; }
   i64 device_ns() const { return device_end_ns - device_begin_ns; }
+};
+
+// What kernels on simt would ask of a GPU's memory: docs/simt.md says how it is counted.
+struct Accesses {
+  double requests = 0, lanes = 0;         // a warp's accesses of any memory; active lanes in them
+  double sectors = 0, least_sectors = 0;  // of 32 bytes of device memory; the fewest that would do
+  double passes = 0, least_passes = 0;    // over the banks of shared memory: the rest are conflicts
+  WT_API Accesses& operator+=(const Accesses& o);
 };
 
 // Copies of one kind, or waits of the host for a device, from one line of the user's program.
@@ -76,10 +86,15 @@ struct ProfileOptions {
   bool shapes = false;  // of operands: the column "Inputs", and groups by them
   // On cuda an event before and after each launch, read when the profile ends.
   bool device_times = true;
-  // The profile keeps the newest so many ranges, of sizeof(Event) bytes each; dropped() says how
-  // many it lost. What was lost is still in the totals.
+  // Sectors and bank conflicts of kernels on simt, where they are compiled to count (flavour race;
+  // UsageError elsewhere, and while something else counts). Times say nothing of the program then.
+  bool counters = false;
+  // The profile keeps so many ranges, of sizeof(Event) bytes each; then each thread's newest ones
+  // take the place of its oldest, and one that comes later has room for a sixteenth. dropped() says
+  // how many were lost. What was lost is still in the totals.
   i64 max_events = 1'000'000;
-  // profile(): gets what there is when the function throws, before the exception goes on.
+  // Gets what there is when profile()'s function throws, or when a device turns out at the end to
+  // have failed, before the exception goes on. What it throws itself is dropped in the first case.
   std::function<void(const Profile&)> on_throw{};
 };
 
@@ -119,12 +134,14 @@ struct Row {
   i64 memory_total = 0;             // allocated - released, with what was inside
   double bytes = 0, flops = 0;      // of the kernels that its ranges launched themselves
   double bytes_total = 0, flops_total = 0;  // with those inside
+  i64 waited_ns = 0;                        // in self_ns: for devices, and for copies
+  Accesses accesses{};                      // of the same kernels as `bytes`, if they were counted
   // The time that bytes or flops take at this machine's measured rate (wt bench machine) over the
   // time that the kernels took: 1 is the roof. 0: nothing to compare.
   double roof = 0;
   // "memory", "arithmetic": the kernels, and which of both rates; "launch": the device is quicker
-  // than it is fed; "host": the library's own work; "waiting": for a device or a copy. May be
-  // empty.
+  // than it is fed; "host": the library's own work; "waiting": more than half of the row's own
+  // time for a device or a copy. May be empty.
   std::string bound{};
 };
 
@@ -133,6 +150,8 @@ class WT_API Profile {
   Profile();  // of nothing
   // In the order in which they began.
   const std::vector<Event>& events() const;
+  // By Event::accesses; the first one is of nothing.
+  const std::vector<Accesses>& accesses() const;
   // Texts; the first one is empty.
   const std::vector<std::string>& shapes() const;
   // "main", "thread 1", by Event::thread.
@@ -178,11 +197,13 @@ class WT_GUARD Scope {
   Scope& operator=(const Scope&) = delete;
   // The next step begins: Event::step, Profile::steps().
   WT_API void step();
-  // Waits for the devices that were used. UsageError the second time. Call it on the thread that
-  // made the scope, when no other thread runs operators.
+  // Waits for the devices that were used, and throws what they did wrong. UsageError the second
+  // time. Call it on the thread that made the scope, when no other thread runs operators.
   WT_API Profile stop();
 
  private:
+  friend Profile profile(const std::function<void()>& f, ProfileOptions o, Frame at);
+  void leave() noexcept;  // on_throw(stop())
   struct Recording;
   std::unique_ptr<Recording> recording_;
   std::unique_ptr<ObserverScope> watch_;
@@ -205,6 +226,7 @@ class WT_API ScheduleRun {
 
  private:
   void enter();
+  void end_cycle(Scope& scope);
   const Schedule& schedule_;
   i64 at_step_ = 0;  // of the cycle
   std::unique_ptr<Scope> scope_;
@@ -245,6 +267,7 @@ class WT_GUARD UserRange {
  private:
   u64 number_;
 };
+// The process keeps each different name that was watched: no numbers in it, where there are many.
 [[nodiscard]] inline UserRange range(std::string_view name, Frame at = Frame::here()) {
   return UserRange(name, at);
 }

@@ -84,9 +84,11 @@ struct Subject {
 };
 
 struct Options {
-  i64 warmup = 3;         // steps that are not measured: memory is taken, kernels are chosen
-  i64 steps = 17;         // measured ones, at least 2
-  bool find_rate = true;  // try rates where the loss does not fall; everything is put back
+  i64 warmup = 3;  // steps that are not measured: memory is taken, kernels are chosen
+  i64 steps = 17;  // measured ones, at least 2
+  // Try rates where the loss does not fall. Model, optimizer, rate and random numbers are put back;
+  // a loss scale of the program's is not.
+  bool find_rate = true;
   // For tests: microseconds of a clock, and what the machine does.
   std::function<double()> clock_us{};
   std::function<machine::State()> machine{};

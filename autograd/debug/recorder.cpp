@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "warptape/autograd/result_watch.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/profile/transfers.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/slices.h"
 #include "warptape/core/tensor.h"
@@ -209,6 +211,14 @@ static Extent extent_of(const Geometry& g) {
   return {-low * item_size(g.dtype), (high - low + 1) * item_size(g.dtype)};
 }
 
+static std::string text_of(const std::exception_ptr& failed) {
+  try {
+    std::rethrow_exception(failed);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 }  // namespace recorder
 
 class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
@@ -236,7 +246,7 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
     strings_.clear();
     open_.clear();
     known_.clear();
-    whole_ = true;
+    failed_ = nullptr;
     recording_ = true;
     detail::result_watch = this;
     recorder::range_watch = this;
@@ -248,7 +258,9 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
     recorder::range_watch = nullptr;
     recorder::leave_observer();
     last_ = step_.number;
-    if (!whole_) throw CheckpointError(str("[record] step ", last_, " was too large to record"));
+    if (failed_)
+      throw CheckpointError(
+          str("[record] step ", last_, " is not recorded: ", recorder::text_of(failed_)));
     file_.append(step_bytes(step_));
   }
 
@@ -310,13 +322,13 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
     const char *contract, *variant;  // of the last kernel within
   };
 
-  // The hooks cannot throw: a step that there is no memory for is told at its end.
+  // The hooks cannot throw: what went wrong first is told at the step's end.
   template <class F>
   void guarded(const F& f) noexcept {
     try {
       f();
     } catch (...) {
-      whole_ = false;
+      if (!failed_) failed_ = std::current_exception();
     }
   }
   u32 number_of(std::string_view text) { return strings_.number_of(text, step_.strings); }
@@ -343,6 +355,7 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
     if (d.kind != DeviceKind::cpu && g.numel > 0) {
       const recorder::Extent x = recorder::extent_of(g);
       if (copy_.size() < size_t(x.bytes)) copy_.resize(size_t(x.bytes));
+      const profiler::UnwatchedTransfers ours;
       copy_bytes(copy_.data(), Device::cpu(), static_cast<const char*>(data) - x.before, d,
                  x.bytes);
       data = copy_.data() + x.before;
@@ -360,7 +373,8 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
   std::vector<Open> open_;
   recorder::Known known_;
   std::vector<char> copy_;  // of a device's tensor
-  bool recording_ = false, whole_ = true;
+  bool recording_ = false;
+  std::exception_ptr failed_{};
 };
 
 Recorder::Recorder(const std::string& path, const RecorderOptions& o) {

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "warptape/core/files/crc32c.h"
 #include "warptape/core/files/file_kind.h"
@@ -145,6 +146,9 @@ std::string step_bytes(const Step& s) {
   }
   put(body, u32(s.entries.size()));
   for (const Entry& e : s.entries) put_entry(body, e);
+  if (body.size() > std::numeric_limits<u32>::max())
+    throw UsageError(str("[record] step ", s.number, " takes ", body.size(),
+                         " bytes, and one of a file at most 4 GiB\n  Try fewer operators a step"));
   std::string out;
   put(out, kStepMagic);
   put(out, u32(body.size()));

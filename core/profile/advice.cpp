@@ -91,9 +91,11 @@ void add_unused_forward(Profile::Data& d) {
   d.notes.push_back(
       str(u.count, " operators from ", describe_frame(u.frame),
           " on were recorded for a backward that ",
-          last_backward ? "never comes" : "is not in this profile", ", ", share,
-          " of the time: a second forward in training mode doubles its cost and moves the "
-          "statistics of batch norm; use the step's own result, or eval() and NoGrad"));
+          last_backward ? "never comes, " : "is not in this profile, ", share, " of the time: ",
+          last_backward
+              ? "a second forward in training mode doubles its cost and moves the statistics of "
+                "batch norm; use the step's own result, or eval() and NoGrad"
+              : "where none is meant to come, NoGrad saves what recording costs"));
 }
 
 }  // namespace

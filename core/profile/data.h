@@ -1,5 +1,7 @@
 // What a Profile holds. Internal.
 #pragma once
+#include <exception>
+
 #include "warptape/core/profile.h"
 
 namespace wt::profiler {
@@ -12,11 +14,13 @@ struct Profile::Data {
   std::vector<std::string> threads{};
   std::vector<std::string> notes{};
   std::vector<Transfer> transfers{};
+  std::vector<Accesses> accesses{{}};
   ProfileOptions options{};
   i64 begin_ns = 0, length_ns = 0, steps = 0, dropped = 0;
   // Of the profiling thread: the time of its outermost ranges, and of that what was lost.
   i64 in_ranges_ns = 0, lost_ns = 0;
   i64 allocated = 0, released = 0;  // outside of all ranges
+  std::exception_ptr failed{};      // what a device did wrong, known at the end
 
   static constexpr u32 kNone = ~u32{0};
   // Sorts the events and fills in parents and forwards.

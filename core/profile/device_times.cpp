@@ -12,8 +12,9 @@ constexpr size_t kMostOutstanding = 4096;  // launches whose events are held
 
 }  // namespace
 
-void DeviceTimes::start(bool on) {
+void DeviceTimes::start(bool on, i64 most) {
   on_ = on;
+  most_ = size_t(most);
   times_.clear();
 }
 
@@ -61,6 +62,7 @@ void DeviceTimes::read(Launch& l) {
   Known& k = known(l.device, l.stream);
   if (l.after) {
     const i64 begin = k.ns + i64(1e6 * b.elapsed_ms(l.device, k.event, l.before));
+    if (times_.size() >= 2 * most_) times_.erase(times_.begin(), times_.begin() + i64(most_));
     times_.push_back({l.id, begin, begin + i64(1e6 * b.elapsed_ms(l.device, l.before, l.after))});
     b.give_event(l.device, l.after, true);
     if (begin > k.ns) {  // short spans keep their digits
@@ -71,9 +73,10 @@ void DeviceTimes::read(Launch& l) {
   b.give_event(l.device, l.before, true);
 }
 
-void DeviceTimes::read_those_done() {
+void DeviceTimes::read_those_done(bool ended) {
   while (!launches_.empty()) {
     Launch& l = launches_.front();
+    if (!l.after && !ended) return;  // another thread is at it
     const StreamBackend& b = *stream_backend(l.device);
     void* const last = l.after ? l.after : l.before;
     if (!b.event_done(l.device, last)) {
@@ -95,7 +98,7 @@ void DeviceTimes::wait() {
 
 void DeviceTimes::fill_in(std::vector<Event>& events) {
   const std::lock_guard lock(mutex_);
-  read_those_done();
+  read_those_done(true);
   std::sort(times_.begin(), times_.end(),
             [](const Times& a, const Times& b) { return a.id < b.id; });
   for (Event& e : events) {

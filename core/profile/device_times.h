@@ -11,7 +11,8 @@ namespace wt::profiler {
 
 class DeviceTimes {
  public:
-  void start(bool on);
+  // most: that are wanted at the end, the newest ones.
+  void start(bool on, i64 most);
   // Around the launch of the range `id`, on its stream. The first one on a device waits for it, so
   // that its clock can be told in the host's. Nothing while a graph is recorded.
   void before(u32 id, Device d, void* stream);
@@ -42,9 +43,10 @@ class DeviceTimes {
   };
   Known& known(Device d, void* stream);
   void read(Launch& l);
-  void read_those_done();
+  void read_those_done(bool ended = false);  // ended: nobody launches any more
 
   bool on_ = false;
+  size_t most_ = 0;
   std::mutex mutex_{};
   std::deque<Launch> launches_{};  // not read yet
   std::vector<Times> times_{};

@@ -47,6 +47,7 @@ const std::vector<Event>& Profile::events() const { return data_->events; }
 const std::vector<std::string>& Profile::shapes() const { return data_->shapes; }
 const std::vector<std::string>& Profile::threads() const { return data_->threads; }
 const std::vector<Transfer>& Profile::transfers() const { return data_->transfers; }
+const std::vector<Accesses>& Profile::accesses() const { return data_->accesses; }
 double Profile::seconds() const { return double(data_->length_ns) * 1e-9; }
 i64 Profile::begin_ns() const { return data_->begin_ns; }
 i64 Profile::steps() const { return data_->steps; }
@@ -103,19 +104,31 @@ Profile Scope::stop() {
   auto data = std::make_shared<Profile::Data>(recording_->recorder->finish(watch_));
   const std::unique_ptr<Recording> ended = std::move(recording_);
   advise(*data, ended->earlier, ended->at);
-  return Profile(std::move(data));
+  const std::exception_ptr failed = data->failed;
+  Profile p(std::move(data));
+  if (!failed) return p;
+  if (p.options().on_throw) p.options().on_throw(p);
+  std::rethrow_exception(failed);
 }
 
 Profile profile(const std::function<void()>& f, ProfileOptions o, Frame at) {
-  const std::function<void(const Profile&)> on_throw = std::move(o.on_throw);
   Scope scope(std::move(o), at);
   try {
     f();
   } catch (...) {
-    if (on_throw) on_throw(scope.stop());
+    scope.leave();
     throw;
   }
   return scope.stop();
+}
+
+void Scope::leave() noexcept {
+  const std::function<void(const Profile&)> on_throw = recording_->recorder->options().on_throw;
+  if (!on_throw) return;
+  try {
+    on_throw(stop());
+  } catch (...) {  // what the program has thrown goes on, and nothing else
+  }
 }
 
 // --- Schedule ---
@@ -143,15 +156,19 @@ void ScheduleRun::enter() {
     scope_->step();
 }
 
+void ScheduleRun::end_cycle(Scope& scope) {
+  ++cycles;
+  const Profile p = scope.stop();
+  if (schedule_.done) schedule_.done(p);
+}
+
 void ScheduleRun::step() {
   if (schedule_.repeat > 0 && cycles >= schedule_.repeat) return;
   if (++at_step_ == schedule_.wait + schedule_.warmup + schedule_.active) {
     const std::unique_ptr<Scope> scope = std::move(scope_);
     at_step_ = 0;
-    ++cycles;
-    const Profile p = scope->stop();
     try {
-      if (schedule_.done) schedule_.done(p);
+      if (scope) end_cycle(*scope);  // none: it could not begin
     } catch (...) {
       enter();
       throw;

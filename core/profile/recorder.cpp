@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "warptape/core/error.h"
 #include "warptape/core/in.h"
+#include "warptape/core/profile/accesses.h"
 #include "warptape/core/profile/transfers.h"
 #include "warptape/core/shape.h"
 #include "warptape/core/tensor_impl.h"
@@ -31,6 +33,8 @@ struct SeenLog {
   ThreadLog* log = nullptr;
 };
 constexpr size_t kSeen = 8;
+// A thread that comes when all room is taken has this part of it all the same.
+constexpr i64 kLateShare = 16;
 constinit thread_local SeenLog seen_logs[kSeen] = {};
 
 u64 mixed(u64 hash, u64 value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
@@ -68,6 +72,7 @@ Recorder& Recorder::take(const ProfileOptions& o) {
   if (o.max_events < 1)
     throw UsageError(str("[profiler] ProfileOptions.max_events is ", o.max_events,
                          ": a profile keeps at least one range"));
+  if (o.counters) access_counter().start();
   Recorder* r = nullptr;
   {
     const std::lock_guard lock(pool().mutex);
@@ -85,6 +90,7 @@ void Recorder::start(const ProfileOptions& o) {
   options_ = o;
   memory_ = o.memory;
   shapes_ = o.shapes;
+  counts_ = o.counters;
   most_ = o.max_events;
   next_id_ = 1;
   step_ = 0;
@@ -93,7 +99,9 @@ void Recorder::start(const ProfileOptions& o) {
   process_ = getpid();
   shape_texts_.assign(1, "");
   shape_numbers_.clear();
-  device_times_.start(o.device_times);
+  accesses_.assign(1, {});
+  free_accesses_.clear();
+  device_times_.start(o.device_times, o.max_events);
   transfers_.clear();
   hear_transfers(*this);
   run_.store(runs.fetch_add(1) + 1, std::memory_order_release);
@@ -164,6 +172,7 @@ void Recorder::begin(const Range& r) noexcept {
     l.open.push_back(e);
     if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
       device_times_.before(e.id, r.device, r.stream);
+    if (counted(r)) l.before = access_counter().so_far();
     l.open.back().begin_ns = steady_ns();
   });
 }
@@ -176,8 +185,30 @@ void Recorder::end(const Range& r) noexcept {
     l.open.back().left_open = r.left_open;
     if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
       device_times_.after(l.open.back().id);
+    if (counted(r)) l.open.back().accesses = accesses_since(l.before);
     close(l, now);
   });
+}
+
+bool Recorder::counted(const Range& r) const {
+  return r.kind == Kind::kernel && r.device.kind == DeviceKind::simt &&
+         counts_.load(std::memory_order_relaxed);
+}
+
+u32 Recorder::accesses_since(const Accesses& before) {
+  Accesses made = access_counter().so_far();
+  made.requests -= before.requests, made.lanes -= before.lanes;
+  made.sectors -= before.sectors, made.least_sectors -= before.least_sectors;
+  made.passes -= before.passes, made.least_passes -= before.least_passes;
+  const std::lock_guard lock(mutex_);
+  if (!free_accesses_.empty()) {
+    const u32 at = free_accesses_.back();
+    free_accesses_.pop_back();
+    accesses_[at] = made;
+    return at;
+  }
+  accesses_.push_back(made);
+  return u32(accesses_.size() - 1);
 }
 
 // The innermost range of `l`.
@@ -193,19 +224,19 @@ void Recorder::close(ThreadLog& l, i64 now) {
 }
 
 void Recorder::keep(ThreadLog& l, const Event& e) {
-  if (kept_.load(std::memory_order_relaxed) < most_.load(std::memory_order_relaxed)) {
+  const i64 most = most_.load(std::memory_order_relaxed);
+  if (kept_.load(std::memory_order_relaxed) < most || i64(l.ended.size()) < most / kLateShare) {
     kept_.fetch_add(1, std::memory_order_relaxed);
     l.ended.push_back(e);
     return;
   }
   ++l.lost;
-  if (l.ended.empty()) {
-    l.lost_ns += e.self_ns();
-    return;
-  }
-  Event& oldest = l.ended[l.oldest++ % l.ended.size()];
-  l.lost_ns += oldest.self_ns();
-  oldest = e;
+  Event lost = e;
+  if (!l.ended.empty()) std::swap(lost, l.ended[l.oldest++ % l.ended.size()]);
+  l.lost_ns += lost.self_ns();
+  if (!lost.accesses) return;
+  const std::lock_guard lock(mutex_);
+  free_accesses_.push_back(lost.accesses);
 }
 
 void Recorder::allocated(const Memory& m) noexcept {
@@ -221,6 +252,10 @@ void Recorder::released(const Memory& m) noexcept {
 }
 
 void Recorder::transferred(const Transfer& t) noexcept {
+  if (t.kind == Transfer::Kind::wait || t.pageable)
+    with_log([&](ThreadLog& l) {
+      if (!l.open.empty()) l.open.back().waited_ns += t.host_ns;
+    });
   try {
     const std::lock_guard lock(transfers_mutex_);
     Transfer& sum = transfers_[{t.kind, t.pageable, t.device.bits(), t.frame}];
@@ -263,7 +298,12 @@ void Recorder::collect(ThreadLog& l, Profile::Data& d, i64 now) {
 }
 
 Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
-  device_times_.wait();
+  std::exception_ptr failed;
+  try {
+    device_times_.wait();
+  } catch (...) {
+    failed = std::current_exception();
+  }
   const i64 now = steady_ns();
   watch.reset();
   hear_no_transfers(*this);
@@ -280,13 +320,15 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
     const size_t logs = process_ == getpid() ? used_ : 1;
     for (size_t i = 0; i < logs; ++i) collect(logs_[i], d, now);
     d.shapes = shape_texts_;
+    d.accesses = accesses_;
   }
   d.dropped += no_memory_.load();
-  device_times_.fill_in(d.events);
+  if (!failed) device_times_.fill_in(d.events);
+  d.failed = failed;
   for (Event& e : d.events) {
     e.begin_ns -= begin_ns_;
     e.end_ns -= begin_ns_;
-    if (e.device_ns() > 0) {
+    if (e.device_end_ns != 0) {
       e.device_begin_ns -= begin_ns_;
       e.device_end_ns -= begin_ns_;
     }
@@ -299,6 +341,7 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
 void Recorder::drop() {
   hear_no_transfers(*this);
   run_.store(0, std::memory_order_release);
+  if (counts_.exchange(false)) access_counter().stop();
   const bool own_process = process_ == getpid();
   device_times_.stop();
   {

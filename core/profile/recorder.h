@@ -27,6 +27,7 @@ struct ThreadLog {
   size_t oldest = 0;  // of `ended`, once that is a ring
   i64 in_ranges_ns = 0, lost_ns = 0, lost = 0;
   i64 allocated = 0, released = 0;  // outside of its ranges
+  Accesses before{};                // the kernel that is open
   std::unordered_map<u64, u32> shapes{};
 };
 
@@ -39,6 +40,7 @@ class Recorder final : public Observer {
   Profile::Data finish(std::unique_ptr<ObserverScope>& watch);
   void drop();
 
+  const ProfileOptions& options() const { return options_; }
   void step() { step_.fetch_add(1, std::memory_order_relaxed); }
   void transferred(const Transfer& t) noexcept;
   i64 steps() const { return step_.load(std::memory_order_relaxed); }
@@ -54,6 +56,8 @@ class Recorder final : public Observer {
   ThreadLog& log();
   ThreadLog& new_log();
   void keep(ThreadLog& l, const Event& e);
+  bool counted(const Range& r) const;
+  u32 accesses_since(const Accesses& before);
   void close(ThreadLog& l, i64 now);
   void collect(ThreadLog& l, Profile::Data& d, i64 now);
   u32 shapes_of(ThreadLog& l, const Range& r);
@@ -63,7 +67,7 @@ class Recorder final : public Observer {
 
   ProfileOptions options_{};
   // Of them what is read while threads record, perhaps for the run before.
-  std::atomic<bool> memory_{false}, shapes_{false};
+  std::atomic<bool> memory_{false}, shapes_{false}, counts_{false};
   std::atomic<i64> most_{0};
   std::atomic<u64> run_{0};  // unique; 0: nobody's
   std::atomic<u32> next_id_{1};
@@ -77,6 +81,8 @@ class Recorder final : public Observer {
   size_t used_ = 0;  // of them
   std::vector<std::string> shape_texts_{};
   std::unordered_map<u64, u32> shape_numbers_{};
+  std::vector<Accesses> accesses_{};
+  std::vector<u32> free_accesses_{};  // of ranges that were lost
   DeviceTimes device_times_{};
   std::mutex transfers_mutex_{};
   std::map<std::tuple<Transfer::Kind, bool, u32, FrameId>, Transfer> transfers_{};

@@ -27,8 +27,13 @@ void judge(Row& r, const Load& load) {
   if (load.kernel_ns > 0)
     r.roof = std::max(load.memory_ns, load.arithmetic_ns) / double(load.kernel_ns);
   if (r.outside || r.self_ns + load.kernel_ns == 0) return;
+  if (2 * r.waited_ns > r.self_ns) {
+    r.bound = "waiting";
+    return;
+  }
+  if (load.untimed) return;  // nobody knows
   if (load.kernels == 0) {
-    r.bound = load.waits && load.on_device ? "waiting" : "host";
+    r.bound = "host";
     return;
   }
   if (load.queued ? load.kernel_ns < r.self_ns : 2 * load.kernel_ns < r.self_ns) {

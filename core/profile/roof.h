@@ -28,9 +28,8 @@ class Roofs {
 
 // What the ranges of a row have in common while it is added up.
 struct Load {
-  bool on_device = false;          // another one than the cpu
   bool queued = false;             // its kernels' times are the device's own
-  bool waits = false;              // operators that wait for a device or copy between two
+  bool untimed = false;            // kernels of a device whose times were not taken
   i64 kernels = 0, kernel_ns = 0;  // of the device where it has its own times
   double memory_ns = 0, arithmetic_ns = 0;
 };

@@ -99,6 +99,8 @@ class Gatherer {
     r.released += e.released;
     r.bytes += e.bytes;
     r.flops += e.flops;
+    r.waited_ns += e.waited_ns;
+    if (e.accesses) r.accesses += d_.accesses[e.accesses];
     lines_[to].add(e.frame);
     if (e.kind != Kind::kernel) {
       modules_[to].add(e.mode_id);
@@ -138,14 +140,13 @@ class Gatherer {
 
  private:
   void count_load(const Event& e, Row& r, Load& load) {
-    load.on_device |= e.device.kind != DeviceKind::cpu && !e.device.is_meta;
-    load.waits |= e.op && (e.op->data_dependent || e.op->mixed_devices);
     if (e.kind != Kind::kernel) return;
     r.kernel_ns += e.host_ns();
     r.device_self_ns += time_on_device(e);
     const Roofs::Least least = roofs_.least(e);
     ++load.kernels;
     load.queued |= has_device_times(e);
+    load.untimed |= e.device.kind == DeviceKind::cuda && !has_device_times(e);
     load.kernel_ns += time_on_device(e);
     load.memory_ns += least.memory_ns;
     load.arithmetic_ns += least.arithmetic_ns;

@@ -108,6 +108,8 @@ void add_total(Sheet& s, const std::vector<Row>& rows) {
     t.released += r.released;
     t.bytes += r.bytes;
     t.flops += r.flops;
+    t.waited_ns += r.waited_ns;
+    t.accesses += r.accesses;
   }
   t.total_ns = t.self_ns;
   t.device_total_ns = t.device_self_ns;
@@ -135,7 +137,8 @@ void look_at_devices(Sheet& s, const Profile::Data& d) {
 
 // A module has no time of its own, so rows that are nested are sorted by the whole.
 std::string usual_key(const Sheet& s, const TableOptions& o) {
-  return str(o.nested ? "" : "self_", s.device == "CUDA" ? "cuda" : "cpu", "_time_total");
+  return str(o.nested ? "" : "self_", s.device == "CUDA" && s.queued ? "cuda" : "cpu",
+             "_time_total");
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ std::string scaled(double v) {
   return printed(u ? "%.2f" : "%.0f", v) + units[u];
 }
 
+std::string ratio(double a, double b) { return b > 0 ? printed("%.2f", a / b) : "-"; }
+
 std::string signed_bytes(i64 b) {
   return b < 0 ? "-" + memory::bytes_text(-b) : memory::bytes_text(b);
 }
@@ -109,21 +111,29 @@ class Columns {
     add("FLOPs total %", 30, [=](const Row& r) { return percent(r.flops_total, whole); });
     add("FLOPs total", 45, [](const Row& r) { return scaled(r.flops_total); });
     add("Bytes", 75, [](const Row& r) { return scaled(r.bytes); });
-    add("FLOP/byte", 57, [](const Row& r) {
-      return r.bytes > 0 ? printed("%.2f", r.flops / r.bytes) : std::string("-");
-    });
+    add("FLOP/byte", 57, [](const Row& r) { return ratio(r.flops, r.bytes); });
     if (sheet_.no_roof.empty())
       add("% of roof", 82, [](const Row& r) {
         return r.roof > 0 ? printed("%.0f%%", 100 * r.roof) : std::string("-");
       });
     add(
         "Bound by", 83, [](const Row& r) { return r.bound.empty() ? "-" : r.bound; }, true);
+    if (data_.options.counters) add_accesses();
     if (data_.options.shapes)
       add(
           "Inputs", options_.shapes ? 86 : 58, [](const Row& r) { return r.inputs; }, true);
     if (options_.group_by != "line" && !options_.nested)
       add(
           "Line", 68, [](const Row& r) { return r.line; }, true);
+  }
+  void add_accesses() {
+    add("Sectors", 81, [](const Row& r) { return scaled(r.accesses.sectors); });
+    add("Sectors / least", 80,
+        [](const Row& r) { return ratio(r.accesses.sectors, r.accesses.least_sectors); });
+    add("Bank conflicts", 79,
+        [](const Row& r) { return scaled(r.accesses.passes - r.accesses.least_passes); });
+    add("Lanes of 32", 78,
+        [](const Row& r) { return ratio(r.accesses.lanes, r.accesses.requests); });
   }
 
   const Sheet& sheet_;
@@ -227,6 +237,10 @@ std::string totals(const Sheet& s, const Profile::Data& d) {
   if (!s.device.empty() && (s.queued || s.device == "simt"))
     out += str("Self ", s.device, " time total: ", time_text(double(s.total.device_self_ns)),
                s.queued ? "" : ", host time of the executor that stands in for a GPU", "\n");
+  if (d.options.counters)
+    out +=
+        "Sectors and bank conflicts are counted on simt, by kernels that are slower for it: times "
+        "say nothing of the program\n";
   if (s.device == "CUDA" && !s.queued) out += "No times of the device were taken\n";
   if (s.several_threads)
     out += "Rows of other threads are beside the total, which is the profiling thread's time\n";
@@ -278,6 +292,12 @@ std::string row_json(const Row& r) {
   o.add("kernel_ns", r.kernel_ns).add("allocated", r.allocated).add("released", r.released);
   o.add("memory", r.memory_total).add("bytes", r.bytes).add("bytes_total", r.bytes_total);
   o.add("flops", r.flops).add("flops_total", r.flops_total).add("roof", r.roof);
+  o.add("waited_ns", r.waited_ns);
+  if (const Accesses& a = r.accesses; a.requests > 0) {
+    o.add("requests", a.requests).add("lanes", a.lanes).add("sectors", a.sectors);
+    o.add("least_sectors", a.least_sectors).add("passes", a.passes);
+    o.add("least_passes", a.least_passes);
+  }
   return o.add("bound", r.bound).str();
 }
 
@@ -322,14 +342,19 @@ std::string Profile::csv(const TableOptions& o) const {
   std::string out =
       "name,depth,module,line,inputs,backward,other_thread,calls,self_cpu_ns,cpu_ns,"
       "self_device_ns,device_ns,allocated,released,memory,bytes,bytes_total,flops,flops_total,"
-      "roof,bound\r\n";
-  for (const Row& r : sheet_of(*data_, o).rows)
+      "roof,waited_ns,requests,lanes,sectors,least_sectors,passes,least_passes,bound\r\n";
+  for (const Row& r : sheet_of(*data_, o).rows) {
     out += str(csv_field(r.name), ",", r.depth, ",", csv_field(r.module), ",", csv_field(r.line),
                ",", csv_field(r.inputs), ",", int(r.backward), ",", int(r.other_thread), ",",
                r.calls, ",", r.self_ns, ",", r.total_ns, ",", r.device_self_ns, ",",
-               r.device_total_ns, ",", r.allocated, ",", r.released, ",", r.memory_total, ",",
-               json_number(r.bytes), ",", json_number(r.bytes_total), ",", json_number(r.flops),
-               ",", json_number(r.flops_total), ",", json_number(r.roof), ",", r.bound, "\r\n");
+               r.device_total_ns, ",", r.allocated, ",", r.released, ",", r.memory_total);
+    const Accesses& a = r.accesses;
+    for (const double v :
+         {r.bytes, r.bytes_total, r.flops, r.flops_total, r.roof, double(r.waited_ns), a.requests,
+          a.lanes, a.sectors, a.least_sectors, a.passes, a.least_passes})
+      out += "," + json_number(v);
+    out += "," + r.bound + "\r\n";
+  }
   return out;
 }
 

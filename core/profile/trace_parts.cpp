@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -118,6 +119,21 @@ void TraceParts::for_each_on_device(const std::function<void(const Slice&)>& f) 
   }
 }
 
+// Of ranges with one number, operators first, the operator that recorded the backward's node. A
+// number is a thread's, but a backward may run on another one. Of operators within an operator that
+// name the same node: the one that it is of, else the outermost.
+std::optional<u32> TraceParts::recorder_of(std::span<const u32> same, const Event& backward) const {
+  std::optional<u32> best;
+  int best_fit = -1;
+  for (const u32 i : same) {
+    const Event& e = event(i);
+    if (e.kind != Kind::op) break;
+    const int fit = 2 * (e.thread == backward.thread) + (e.op == backward.op);
+    if (fit > best_fit) best = i, best_fit = fit;
+  }
+  return best;
+}
+
 void TraceParts::for_each_arrow(const std::function<void(const ArrowEnds&)>& f) const {
   const std::vector<u32> by_node = sorted_events(
       source_.events,
@@ -127,13 +143,14 @@ void TraceParts::for_each_arrow(const std::function<void(const ArrowEnds&)>& f) 
                std::tuple(b.node, b.kind, b.begin_ns, b.id);
       });
   for (std::size_t at = 0; at < by_node.size();) {
-    const u32 from = by_node[at];
-    // A node that two backwards run has two arrows; operators within an operator that name the same
-    // node have none of their own.
-    for (const u64 node = event(from).node; at < by_node.size() && event(by_node[at]).node == node;
-         ++at)
-      if (event(from).kind == Kind::op && event(by_node[at]).kind == Kind::backward)
-        f({Arrow::tape, from, by_node[at]});
+    const std::size_t first = at;
+    // A node that two backwards run has two arrows.
+    for (const u64 node = event(by_node[at]).node;
+         at < by_node.size() && event(by_node[at]).node == node; ++at)
+      if (event(by_node[at]).kind == Kind::backward)
+        if (const std::optional<u32> from =
+                recorder_of(std::span(by_node).subspan(first, at - first), event(by_node[at])))
+          f({Arrow::tape, *from, by_node[at]});
   }
   for (u32 i = 0; i < source_.events.size(); ++i)
     if (is_on_device(event(i))) f({Arrow::launch, i, i});

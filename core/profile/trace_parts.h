@@ -3,6 +3,8 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "warptape/core/profile_trace.h"
@@ -46,6 +48,7 @@ class TraceParts {
   std::vector<Track> tracks_;
   std::map<std::pair<std::string, void*>, u32> streams_;  // their tracks
   u32 track_of_stream(const Event& e) const;
+  std::optional<u32> recorder_of(std::span<const u32> same, const Event& backward) const;
 };
 
 // The texts of events; what was asked for lately is not made again.

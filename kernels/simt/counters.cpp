@@ -12,8 +12,10 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "warptape/kernels/simt/access_counter.h"
+#include "warptape/kernels/simt/queues.h"
 #include "warptape/kernels/simt/scheduler.h"
 
 namespace wt {
@@ -226,7 +228,33 @@ SimtKernelCounts finished(Kernel& k) {
   return std::move(k.sum);
 }
 
+profiler::Accesses counted_so_far() {
+  if (lazy()) wait_quietly();
+  const std::lock_guard lock(counter_mutex);
+  profiler::Accesses sum;
+  if (!counter) return sum;
+  for (const Kernel& k : counter->kernels) {
+    for (const Instruction& in : k.instructions) {
+      sum.requests += double(in.sum.requests), sum.lanes += double(in.sum.lanes);
+      (in.shared ? sum.passes : sum.sectors) += double(in.sum.units);
+      (in.shared ? sum.least_passes : sum.least_sectors) += double(in.sum.least);
+    }
+  }
+  return sum;
+}
+
+void drop_counts() {
+  if (lazy()) wait_quietly();
+  const std::lock_guard lock(counter_mutex);
+  counting = false;
+  delete std::exchange(counter, nullptr);
+}
+
 }  // namespace
+
+constinit const profiler::AccessCounter access_counter = {simt_start_counting, counted_so_far,
+                                                          drop_counts};
+
 }  // namespace simt_runtime
 
 bool simt_can_count() { return simt_runtime::race_hooks != nullptr; }
@@ -237,7 +265,7 @@ void simt_start_counting() {
     throw UsageError("simt counts accesses only where its kernels are instrumented (flavour race)");
   const SimtUnprotect nothing_queued;
   const std::lock_guard lock(counter_mutex);
-  delete counter;
+  if (counter) throw UsageError("simt counts accesses already, for somebody else");
   counter = new Counter;
   counting = true;
 }

@@ -10,6 +10,7 @@
 #include "warptape/core/memory/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/stream.h"
+#include "warptape/kernels/simt/access_counter.h"
 #include "warptape/kernels/simt/queued_work.h"
 
 namespace wt {
@@ -162,6 +163,7 @@ void start_simt_device() {
   set_copy_backend(DeviceKind::simt, queues ? &kLazyCopies : &kEagerCopies);
   set_stream_backend(DeviceKind::simt, queues ? &kStreams : &kNoQueues);
   set_graph_backend(DeviceKind::simt, &simt_graphs);
+  profiler::set_access_counter(&access_counter);
   wt::detail::set_graph_host_work(DeviceKind::simt, &record_host);
 }
 

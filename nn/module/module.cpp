@@ -9,6 +9,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/nn/module_state.h"
+#include "warptape/nn/name_lookups.h"
 #include "warptape/nn/type_name.h"
 
 namespace wt::nn {
@@ -20,6 +21,7 @@ using detail::visit_modules;
 
 std::vector<NamedTensor> collect(const std::shared_ptr<ModuleState>& m, bool parameters,
                                  bool buffers, bool tied_once) {
+  const detail::CountedLookup counted;
   std::vector<NamedTensor> all;
   std::set<const TensorImpl*> seen;
   visit_modules(m, "", [&](const std::shared_ptr<ModuleState>& s, const std::string& prefix) {

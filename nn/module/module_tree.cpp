@@ -4,6 +4,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/nn/module.h"
 #include "warptape/nn/module_state.h"
+#include "warptape/nn/name_lookups.h"
 
 namespace wt::nn {
 namespace {
@@ -30,6 +31,7 @@ void visit_children_first(const State& m, std::set<const ModuleState*>& seen, F&
 // The slot of a name, of parameters or of buffers. Throws UsageError.
 std::shared_ptr<ParamSlot> slot_of(const ModuleBase& m, std::string_view name, bool buffer,
                                    Frame at) {
+  const detail::CountedLookup counted;
   std::shared_ptr<ParamSlot> found;
   std::vector<std::string> names;
   bool other_kind = false;

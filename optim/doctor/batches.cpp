@@ -66,12 +66,15 @@ void BatchWatch::look_at_labels(const Tensor& y) {
     if (here.size() < kMostClasses) here.insert(v);
     if (classes_.size() < kMostClasses) classes_.insert(v);
   }
-  seen_.of_one_class += here.size() == 1 && y.numel() > 1;
+  if (here.size() != 1 || y.numel() < 2) return;
+  ++seen_.of_one_class;
+  filling_.insert(*here.begin());
 }
 
 BatchesSeen BatchWatch::seen() const {
   BatchesSeen s = seen_;
   s.distinct = i64(classes_.size());
+  s.filling = i64(filling_.size());
   const double n = double(std::max<i64>(1, s.elements - s.not_finite));
   s.mean = sum_ / n;
   s.deviation = std::sqrt(std::max(0.0, squares_ / n - s.mean * s.mean));

@@ -23,7 +23,7 @@ class BatchWatch {
   std::vector<double> before_;  // the input of the batch before
   double sum_ = 0, squares_ = 0;
   bool all_alike_ = true;
-  std::set<i64> classes_;
+  std::set<i64> classes_, filling_;
 };
 
 }  // namespace wt::doctor

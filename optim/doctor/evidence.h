@@ -20,6 +20,8 @@ struct StepSeen {
   i64 updates = 0;                     // of optimizers
   i64 live_bytes = 0, live_nodes = 0;  // behind the step
   i64 new_shapes = 0;                  // of convolutions
+  i64 lookups = 0;                     // of parameters by name, and lists of them
+  double lookup_us = 0;                // that these took
   double loss = NAN, scale = NAN, rate = NAN;
   bool told_loss = false;  // the step said what its loss was
   bool skipped = false;
@@ -38,6 +40,7 @@ struct BatchesSeen {
   bool labels = false;
   i64 label_count = 0, distinct = 0, least = 0, most = 0, ignored = 0;
   i64 of_one_class = 0;  // batches of several samples that have one label alone
+  i64 filling = 0;       // different labels that fill such a batch
 };
 
 // A parameter and its last gradient.
@@ -102,21 +105,29 @@ struct Evidence {
   int workers = -1;
   i64 planned_steps = 0;
   bool captures = false;
-  double captured_us = NAN;              // of a step as a graph, measured
+  // Of a step as a graph, and of one as it is, measured alike: unwatched, with one wait for all.
+  double captured_us = NAN, eager_us = NAN;
   std::vector<SyncGuard::Wait> waits{};  // over all measured steps
   std::vector<double> waited_us{};       // for other ranks, by rank, a step
   ProductsSeen products{};
   double upscaled = 1;  // the largest resize of the forward: pixels out a pixel in
   std::string upscaled_at{};
-  i64 classes = 0;             // of the loss; 0: none that was seen
-  i64 class_items = 0;         // rows that the loss had
+  i64 classes = 0;                    // of the loss; 0: none that was seen
+  i64 class_items = 0;                // rows that the loss had
+  i64 class_losses = 0;               // different ones a step, by line and module
+  struct OutsideLabels {              // that a loss got, where the host can read them
+    bool seen = false, read = false;  // read: some loss's could be
+    i64 least = 0, most = 0, classes = 0;
+  } outside{};
   bool probabilities = false;  // the loss got probabilities in place of logits
   bool has_net = false, net_training = true;
   i64 dropout_modules = 0, batch_norm_modules = 0;
   i64 not_zeroed = 0;  // steps of an optimizer whose gradients hold those of the step before
   i64 walks = 0, updates = 0;  // backwards, and optimizer steps, over all measured steps
   i64 scaled_walks = 0;        // backwards that begin with a factor
+  i64 added_up = 0;            // backwards that each parameter has got before an update, added up
   bool factor = false;         // updates multiply by a factor of the gradient
+  double last_factor = 1;      // the last update's; NaN: the host cannot read it
   bool anomaly = false, forced_kernels = false;
   std::vector<ParameterSeen> parameters{};
   std::vector<ReluSeen> relus{};

@@ -30,6 +30,7 @@ class Examiner {
   void look_at_gradients();
   void look_at_machine(const machine::State& now);
   void time_captured();
+  double time_of(const std::function<void()>& step);
   void evaluate();
   void search_rate();
   bool survives(const std::function<void()>& f);
@@ -217,14 +218,21 @@ void Examiner::evaluate() {
   e_.evaluation.recorded = i64(mode.sequence - sequence);
 }
 
-void Examiner::time_captured() {
-  if (!s_.captured || e_.captures) return;
-  for (i64 i = 0; i < 3 + o_.warmup; ++i) s_.captured();  // the third one is captured
+// Of a step, over as many as were measured.
+double Examiner::time_of(const std::function<void()>& step) {
   wait();
   const double begin = now();
-  for (i64 i = 0; i < o_.steps; ++i) s_.captured();
+  for (i64 i = 0; i < o_.steps; ++i) step();
   wait();
-  e_.captured_us = (now() - begin) / double(o_.steps);
+  return (now() - begin) / double(o_.steps);
+}
+
+void Examiner::time_captured() {
+  if (!s_.captured || e_.captures) return;
+  // Both with the newest batch.
+  e_.eager_us = time_of([this] { (void)p_.step(false); });
+  for (i64 i = 0; i < 3 + o_.warmup; ++i) s_.captured();  // the third one is captured
+  e_.captured_us = time_of(s_.captured);
 }
 
 void Examiner::search_rate() {

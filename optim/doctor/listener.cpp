@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string_view>
 
+#include "warptape/autograd/node.h"
 #include "warptape/core/half.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
@@ -61,6 +63,20 @@ bool has_gradient(const Tensor& parameter) {
   return g.defined() && !all_zero(g);
 }
 
+// The fewest backwards that a parameter has got since `then`, of those that got any; `then` is now.
+i64 backwards_since(const std::vector<Tensor>& parameters, std::vector<u32>& then) {
+  then.resize(parameters.size());
+  i64 fewest = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Leaf* leaf = leaf_of(parameters[i].impl());
+    if (!leaf) continue;
+    const i64 more = i64(u32(leaf->backwards - then[i]));
+    then[i] = leaf->backwards;
+    if (more > 0) fewest = fewest ? std::min(fewest, more) : more;
+  }
+  return fewest;
+}
+
 }  // namespace
 
 bool is_readable(Device d) { return !d.is_meta && !stream_backend(d); }
@@ -85,6 +101,7 @@ Listener::Listener(const Subject& s, Evidence& e) : subject_(s), e_(e) {
       ++row_of(p).optimizers;
       owner.parameters.push_back(p.tensor);
     }
+    (void)backwards_since(owner.parameters, owner.backwards);
     owners_.push_back(std::move(owner));
   }
   for (size_t i = 0; i < parameters_.size(); ++i)
@@ -96,12 +113,17 @@ void Listener::begin_step() {
   step_looked_ = false;
   in_walk_ = false;
   sequence_ = mode.sequence;
+  lookups_ = nn::detail::name_lookups();
+  relu_calls_.clear();
 }
 
 StepSeen Listener::end_step() {
   look_at_updates();
   look_at_gradients();
   step_.recorded = i64(mode.sequence - sequence_);
+  const nn::detail::NameLookups& lookups = nn::detail::name_lookups();
+  step_.lookups = lookups.count - lookups_.count;
+  step_.lookup_us = 1e-3 * double(lookups.ns - lookups_.ns);
   if (measuring_ && owners_.empty()) step_.updates = advances_;
   advances_ = 0;
   if (measuring_) e_.updates += step_.updates;
@@ -119,8 +141,10 @@ void Listener::look_at_updates() {
   for (Owner& o : owners_) {
     const i64 steps = o.optimizer->attempted();
     if (steps == o.steps) continue;
+    const i64 backwards = backwards_since(o.parameters, o.backwards);
     if (measuring_) {
       step_.updates += steps - o.steps;
+      e_.added_up += backwards;
       if (o.seen_step && !o.zeroed) ++e_.not_zeroed;
     }
     o.steps = steps;
@@ -192,21 +216,25 @@ void Listener::hear_kernel(const profiler::Range& r) {
   }
   if (!r.args) return;
   if (is_update(name)) {
-    e_.factor |= static_cast<const RuleArgs*>(r.args)->grad_factor != nullptr;
+    const double* const factor = static_cast<const RuleArgs*>(r.args)->grad_factor;
+    e_.factor |= factor != nullptr;
+    e_.last_factor = !factor ? 1 : is_readable(r.device) ? *factor : NAN;
   } else if (name == "matmul" || is_convolution(name)) {
     product(r);
   } else if (name == "cross_entropy_forward") {
     const auto& a = *static_cast<const CrossEntropyForwardArgs*>(r.args);
     e_.classes = a.logits.size(a.axis), e_.class_items = a.labels.numel();
     logits(a.logits, a.axis, a.labels.numel(), r.device);
+    labels(a.labels, a.ignore_index, e_.classes, r);
   } else if (name == "nll_forward") {
     const auto& a = *static_cast<const NllForwardArgs*>(r.args);
     e_.classes = a.log_probs.size(a.axis), e_.class_items = a.labels.numel();
+    labels(a.labels, a.ignore_index, e_.classes, r);
   } else if (name == "relu") {
     const auto& a = *static_cast<const PointwiseArgs<pw::Relu>*>(r.args);
     if (!is_readable(r.device) || !a.out.dense()) return;
     relu_out_ = a.out;
-    relu_key_ = {r.frame, r.mode_id};
+    relu_key_ = {r.frame, r.mode_id, relu_calls_[{r.frame, r.mode_id}]++};
   } else if (name == "resize" && !in_walk_) {
     // An axis at a time: an image has two.
     const auto& a = *static_cast<const ResizeArgs*>(r.args);
@@ -262,6 +290,20 @@ void Listener::logits(const View& x, int axis, i64 rows, Device d) {
   ++probability_calls_;
 }
 
+void Listener::labels(const View& y, i64 ignored, i64 classes, const profiler::Range& r) {
+  class_losses_.emplace(r.frame, r.mode_id);
+  e_.class_losses = i64(class_losses_.size());
+  if (!is_readable(r.device) || !y.dense() || y.dtype() != DType::i64) return;
+  Evidence::OutsideLabels& o = e_.outside;
+  o.read = true;
+  const auto is_outside = [&](i64 v) { return v != ignored && (v < 0 || v >= classes); };
+  const std::span<const i64> all(y.as<const i64>(), size_t(y.numel()));
+  if (o.seen || std::none_of(all.begin(), all.end(), is_outside)) return;
+  o = {.seen = true, .read = true, .least = classes, .most = -1, .classes = classes};
+  for (const i64 v : all)
+    if (v != ignored) o.least = std::min(o.least, v), o.most = std::max(o.most, v);
+}
+
 // Units lie along axis 1 of matrices and images, along the last axis of sequences.
 void Listener::look_at_relu() {
   const View& y = relu_out_;
@@ -271,15 +313,19 @@ void Listener::look_at_relu() {
   i64 inner = 1;
   for (int a = axis + 1; a < y.ndim(); ++a) inner *= y.size(a);
   ReluSeen& seen = relus_[relu_key_];
-  if (i64(seen.alive.size()) != units) seen.alive.assign(size_t(units), 0);
+  if (seen.alive.empty()) seen.alive.assign(size_t(units), 0);
+  if (i64(seen.alive.size()) != units) {  // not the same units every time: nothing is said of them
+    std::fill(seen.alive.begin(), seen.alive.end(), 1);
+    return;
+  }
   for (i64 i = 0; i < y.numel(); ++i)
     if (value_at(y, i) > 0) seen.alive[size_t(i / inner % units)] = 1;
 }
 
 void Listener::finish() {
   for (auto& [key, seen] : relus_) {
-    const std::string module = module_path_of(key.second);
-    seen.place = (module.empty() ? "relu" : module) + " at " + describe_frame(key.first);
+    const std::string module = module_path_of(std::get<1>(key));
+    seen.place = (module.empty() ? "relu" : module) + " at " + describe_frame(std::get<0>(key));
     e_.relus.push_back(std::move(seen));
   }
   relus_.clear();

@@ -4,10 +4,12 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "warptape/core/geometry.h"
 #include "warptape/core/profiler.h"
+#include "warptape/nn/name_lookups.h"
 #include "warptape/optim/doctor.h"
 #include "warptape/optim/doctor/evidence.h"
 
@@ -35,8 +37,9 @@ class Listener final : public profiler::Observer {
   struct Owner {
     optim::Optimizer* optimizer;
     std::vector<Tensor> parameters;
-    i64 steps = 0;        // attempted ones, when it was last looked at
-    bool zeroed = false;  // a backward has begun without old gradients since the last step
+    i64 steps = 0;                 // attempted ones, when it was last looked at
+    bool zeroed = false;           // a backward has begun without old gradients since the last step
+    std::vector<u32> backwards{};  // that had reached each parameter by the last step
     bool seen_step = false;
   };
 
@@ -47,6 +50,7 @@ class Listener final : public profiler::Observer {
   void look_at_updates();
   void product(const profiler::Range& r);
   void logits(const View& x, int axis, i64 rows, Device d);
+  void labels(const View& y, i64 ignored, i64 classes, const profiler::Range& r);
   void look_at_relu();
 
   const Subject& subject_;
@@ -56,14 +60,19 @@ class Listener final : public profiler::Observer {
   std::vector<Tensor> parameters_;  // of e_.parameters, in their order
   StepSeen step_;
   u64 sequence_ = 0;
+  nn::detail::NameLookups lookups_{};  // at the step's begin
   int depth_ = 0;
   bool in_walk_ = false, measuring_ = false, evaluating_ = false;
   bool step_looked_ = false;  // at the gradients, before this step's update
   i64 advances_ = 0;          // updates of optimizers that nobody named
   std::set<std::vector<i64>> shapes_;
-  std::map<std::pair<u32, u32>, ReluSeen> relus_;  // by line and mode
+  // By line, mode, and which call of a step it is there.
+  using ReluKey = std::tuple<u32, u32, i64>;
+  std::map<ReluKey, ReluSeen> relus_;
+  std::map<std::pair<u32, u32>, i64> relu_calls_;  // of this step
   View relu_out_{};
-  std::pair<u32, u32> relu_key_{};
+  ReluKey relu_key_{};
+  std::set<std::pair<u32, u32>> class_losses_;
   i64 probability_calls_ = 0, logit_calls_ = 0;
 };
 

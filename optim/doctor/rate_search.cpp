@@ -14,7 +14,7 @@ std::vector<nn::NamedTensor> copies_of(std::vector<nn::NamedTensor> list) {
   return list;
 }
 
-// Puts everything back when it goes.
+// Puts everything back when it goes, a rate that was set too.
 class KeptState {
  public:
   KeptState(const nn::ModuleBase& net, optim::Optimizer& opt)
@@ -22,18 +22,26 @@ class KeptState {
         opt_(opt),
         model_(copies_of(net.state_dict())),
         state_(copies_of(opt.state())),
-        random_(generator()) {}
-  void put_back() const {
-    net_.load_state_dict(model_);
-    opt_.load_state(state_);
-    generator() = random_;
+        random_(generator()),
+        rate_(opt.lr()) {}
+  ~KeptState() {
+    try {
+      opt_.set_lr(rate_);
+      net_.load_state_dict(model_);
+      opt_.load_state(state_);
+      generator() = random_;
+    } catch (...) {  // a device that has failed
+    }
   }
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
 
  private:
   const nn::ModuleBase& net_;
   optim::Optimizer& opt_;
   std::vector<nn::NamedTensor> model_, state_;
   Generator random_;
+  double rate_;
 };
 
 }  // namespace
@@ -52,7 +60,7 @@ RateCurve search_for_rate(const nn::ModuleBase& net, optim::Optimizer& opt,
     try {
       opt.set_lr(rate);
       loss = step();
-    } catch (const NumericError&) {  // the step was refused
+    } catch (const std::exception&) {  // the step was refused, by itself or by the program
     }
     if (!std::isfinite(loss) || (i > 3 && loss > 4 * best)) break;
     // The loss is from before this step's update: it judges the rate before.
@@ -61,8 +69,6 @@ RateCurve search_for_rate(const nn::ModuleBase& net, optim::Optimizer& opt,
     if (i > 0 && loss < best)
       best = loss, curve.rate = curve.points.back().first / 3, curve.loss = loss;
   }
-  opt.set_lr(before);
-  kept.put_back();
   return curve;
 }
 

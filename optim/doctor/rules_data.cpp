@@ -77,7 +77,7 @@ Found pageable_copies(const Evidence& e) {
 Found batch_repeats(const Evidence& e) {
   const BatchesSeen& b = e.batches;
   if (b.count < 4 || b.repeated * 2 < b.count) return {};
-  return Finding{.severity = Severity::wrong,
+  return Finding{.severity = Severity::hint,
                  .title = "steps see the same batch again and again",
                  .evidence = str(b.repeated, " of ", b.count, " batches are the one before"),
                  .fix = "take the next batch in the loop: for (const auto& batch : loader)"};

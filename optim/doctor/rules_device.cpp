@@ -24,9 +24,8 @@ Found host_waits(const Evidence& e) {
 }
 
 Found launch_bound(const Evidence& e) {
-  // The graph was timed without waiting for a batch.
-  const double us = step_us(e) - mean_of(e, [](const StepSeen& s) { return s.data_us; });
-  if (e.captures || !(e.captured_us > 0) || e.captured_us > 0.9 * us) return {};
+  const double us = e.eager_us;
+  if (e.captures || !(e.captured_us > 0) || !(us > 0) || e.captured_us > 0.9 * us) return {};
   const double launches = mean_of(e, [](const StepSeen& s) { return s.launches; });
   return Finding{.severity = Severity::waste,
                  .title = "steps are bound by their launches",

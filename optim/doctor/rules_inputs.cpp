@@ -50,17 +50,28 @@ Found inputs_upscaled(const Evidence& e) {
       .fix = "train at the images' own size, with a smaller stride in the first layer"};
 }
 
-Found labels_outside(const Evidence& e) {
+// What the losses got. Where the host cannot read that: what the batches have, if one loss alone
+// gets as many.
+Evidence::OutsideLabels outside_labels(const Evidence& e) {
   const BatchesSeen& b = e.batches;
-  if (!b.labels || e.classes == 0 || b.label_count == 0) return {};
-  if (b.least >= 0 && b.most < e.classes) return {};
+  if (e.outside.read || !b.labels || e.class_losses != 1 || b.count == 0) return e.outside;
+  if (e.class_items * e.micro_batches * b.count != b.label_count + b.ignored) return {};
+  return {.seen = b.label_count > 0 && (b.least < 0 || b.most >= e.classes),
+          .least = b.least,
+          .most = b.most,
+          .classes = e.classes};
+}
+
+Found labels_outside(const Evidence& e) {
+  const Evidence::OutsideLabels o = outside_labels(e);
+  if (!o.seen) return {};
   return Finding{.severity = Severity::wrong,
                  .title = "labels that the model has no output for",
-                 .evidence = str("labels from ", b.least, " to ", b.most, ", the loss has ",
-                                 e.classes, " classes: 0 to ", e.classes - 1),
-                 .fix = b.least >= 1 && b.most == e.classes
+                 .evidence = str("labels from ", o.least, " to ", o.most, ", the loss has ",
+                                 o.classes, " classes: 0 to ", o.classes - 1),
+                 .fix = o.least >= 1 && o.most == o.classes
                             ? std::string("y = y - 1;  // labels begin at 0")
-                            : str("nn::Linear{..., ", b.most + 1, "} as the last layer")};
+                            : str("nn::Linear{..., ", o.most + 1, "} as the last layer")};
 }
 
 Found labels_all_alike(const Evidence& e) {
@@ -75,7 +86,7 @@ Found labels_all_alike(const Evidence& e) {
 Found labels_sorted(const Evidence& e) {
   const BatchesSeen& b = e.batches;
   if (!b.labels || b.distinct < 2 || b.count < 4 || b.samples < 4) return {};
-  if (b.of_one_class * 4 < b.count * 3) return {};
+  if (b.of_one_class * 4 < b.count * 3 || b.filling < 2) return {};
   return Finding{.severity = Severity::wrong,
                  .title = "batches have samples of one class alone",
                  .evidence = str(b.of_one_class, " of ", b.count, " batches, of ", b.distinct,

@@ -37,11 +37,16 @@ Found forward_unused(const Evidence& e) {
 }
 
 Found accumulation_sum(const Evidence& e) {
-  if (e.updates == 0 || e.walks < 2 * e.updates || e.walks % e.updates != 0) return {};
+  if (e.updates == 0 || e.added_up < 2 * e.updates || e.added_up % e.updates != 0) return {};
   if (e.factor || e.scaled_walks * 2 >= e.walks) return {};
-  const i64 k = e.walks / e.updates;
+  const i64 k = e.added_up / e.updates;
+  // Two losses, of a real and a made-up batch say, may be meant to be added up. Parts of a batch
+  // have as many labels together as it has.
+  const BatchesSeen& b = e.batches;
+  const bool known = e.class_losses > 0 && b.labels && b.count > 0;
+  if (known ? e.class_items * k * b.count != b.label_count + b.ignored : k < 3) return {};
   return Finding{
-      .severity = Severity::wrong,
+      .severity = known ? Severity::wrong : Severity::hint,
       .title = "gradients of several batches are added up and not divided",
       .evidence = str(k, " backwards an update, whose losses have no factor: the rate is ", k,
                       " times what it says"),
@@ -94,6 +99,21 @@ Found kernels_forced(const Evidence& e) {
                  .fix = "unset WT_KERNEL"};
 }
 
+Found names_looked_up(const Evidence& e) {
+  const double us = mean_of(e, [](const StepSeen& s) { return s.lookup_us; });
+  if (us < 0.01 * step_us(e) || us <= 0) return {};
+  const double count = mean_of(e, [](const StepSeen& s) { return s.lookups; });
+  return Finding{.severity = Severity::waste,
+                 .title = "parameters are looked up or listed by name in each step",
+                 .evidence = str(figure(count), " look-ups and lists of names a step take ",
+                                 time_text(us), ", ", percent(us / step_us(e)), " of it"),
+                 .cost_us = us,
+                 .gain = "their time: a handle or a list is made once",
+                 .fix =
+                     "const nn::Param w = net.parameter(\"head.weight\");  // or parameters(), "
+                     "before the loop; opt.zero_grad() needs no list"};
+}
+
 constexpr Rule kLoopRules[] = {
     {{"zero-grad-missing", "loop", "updates from gradients that hold the last update's"},
      zero_grad_missing},
@@ -108,6 +128,9 @@ constexpr Rule kLoopRules[] = {
     {{"eval-in-train-mode", "loop", "an evaluation that drops, or moves running statistics"},
      eval_in_train_mode},
     {{"anomaly-mode", "loop", "AnomalyMode around all steps"}, anomaly_mode},
+    {{"names-looked-up", "loop",
+      "parameters looked up or listed by name for a hundredth of a step or more"},
+     names_looked_up},
     {{"kernels-forced", "loop", "WT_KERNEL or a VariantScope around all steps"}, kernels_forced}};
 
 }  // namespace

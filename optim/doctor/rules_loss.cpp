@@ -25,6 +25,19 @@ Progress progress_of(const Evidence& e) {
   return {before / double(third), after / double(third)};
 }
 
+// The rate is still on its way up.
+bool warms_up(const Evidence& e) {
+  return !e.steps.empty() && e.steps.back().rate > 1.5 * e.steps.front().rate;
+}
+
+// Of the steps' losses, which differ as their batches do.
+double spread_of(const Evidence& e) {
+  double n = 0, sum = 0, squares = 0;
+  for (const StepSeen& s : e.steps)
+    if (std::isfinite(s.loss)) ++n, sum += s.loss, squares += s.loss * s.loss;
+  return n > 1 ? std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))) : 0;
+}
+
 std::string rate_fix(const Evidence& e) {
   if (!std::isfinite(e.steepest_rate)) return "another rate";
   return str("set_lr(", figure(e.steepest_rate),
@@ -43,8 +56,10 @@ Found loss_not_finite(const Evidence& e) {
 
 Found loss_rises(const Evidence& e) {
   const Progress p = progress_of(e);
-  if (!p.known() || p.change() < 0.1) return {};
-  return Finding{.severity = Severity::wrong,
+  if (!p.known() || p.change() < 0.1 || p.after - p.before < 1e-2) return {};
+  const bool same_batch = std::isfinite(e.first_loss_again);
+  if (!same_batch && p.after - p.before < 2 * spread_of(e)) return {};
+  return Finding{.severity = same_batch ? Severity::wrong : Severity::hint,
                  .title = "the loss rises",
                  .evidence = str(p.text(), " over ", e.steps.size(), " steps"),
                  .fix = rate_fix(e)};
@@ -53,7 +68,7 @@ Found loss_rises(const Evidence& e) {
 Found loss_flat(const Evidence& e) {
   const Progress p = progress_of(e);
   if (!p.known() || std::abs(p.change()) >= 1e-3 || e.steps.size() < 6) return {};
-  if (std::abs(p.before) < 1e-6) return {};  // it has learnt all there is
+  if (std::abs(p.before) < 1e-6 || warms_up(e)) return {};  // it has learnt all there is
   return Finding{.severity = Severity::wrong,
                  .title = "the loss does not fall",
                  .evidence = str(p.text(), " over ", e.steps.size(), " steps"),

@@ -1,5 +1,6 @@
 // What goes forward and backward through the layers.
 #include <algorithm>
+#include <cmath>
 
 #include "warptape/optim/doctor/rule.h"
 
@@ -47,8 +48,11 @@ Found gradients_vanish(const Evidence& e) {
 
 Found gradients_explode(const Evidence& e) {
   std::vector<std::string> names;
-  for (const ParameterSeen& p : e.parameters)
-    if (p.gradient_rms > 1e3) names.push_back(str(p.name, " ", figure(p.gradient_rms)));
+  // As the update takes them: without loss scale and number of items, clipped.
+  for (const ParameterSeen& p : e.parameters) {
+    const double rms = p.gradient_rms * e.last_factor;
+    if (rms > 1e3 && std::isfinite(rms)) names.push_back(str(p.name, " ", figure(rms)));
+  }
   if (names.empty()) return {};
   return Finding{
       .severity = Severity::wrong,
@@ -83,7 +87,8 @@ constexpr Rule kModelRules[] = {
     {{"relu-dead", "model", "relus of which half of the units were 0 all the time"}, relu_dead},
     {{"gradients-vanish", "model", "a weight's gradient 100 000 times smaller than another's"},
      gradients_vanish},
-    {{"gradients-explode", "model", "gradients whose root mean square is above 1000"},
+    {{"gradients-explode", "model",
+      "gradients whose root mean square is above 1000 as the update takes them"},
      gradients_explode},
     {{"batch-norm-of-one", "model", "batch norm in training with one sample at a time"},
      batch_norm_of_one},

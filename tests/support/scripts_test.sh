@@ -47,6 +47,23 @@ budget "44.9 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 0
 budget "45.1 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 1
 budget "29.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 0
 budget "31.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 1
+# What is above is compiled once more, alone, and the newest line counts.
+mkdir -p "$scratch/again"
+cat >"$scratch/again/build.ninja" <<'END'
+rule cc
+  command = printf '%s a.cpp.o\n' "$$(cat seconds)" >>log; : -o $out -c
+build a.cpp.o: cc
+END
+for seconds in 12 33; do
+  echo $seconds >"$scratch/again/seconds"
+  echo "25 a.cpp.o 1" >"$scratch/again/log"
+  "$here/../../cmake/budget.sh" "$scratch/again/log" >"$scratch/said"
+  rc=$?
+  if [ $rc != $((seconds > 20)) ] || ! grep -q "$seconds.0  CPU seconds in all" "$scratch/said"; then
+    echo "FAILED budget of what takes $seconds s alone: exit code $rc, said: $(<"$scratch/said")"
+    bad=1
+  fi
+done
 
 # header_cost.sh: a header that adds nothing to what it includes costs once that.
 mkdir -p "$scratch/headers/include" "$scratch/headers/generated/warptape"

@@ -39,6 +39,8 @@ struct TrainOptions;
 // Gives the recipe's own, which a command may require.
 Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& o);
 std::string recipes_text();
+// UsageError for options that would have no effect as they are given.
+void check_given(Command c, const TrainOptions& o);
 
 void add_info(Command app, int& code);
 void add_ops(Command app, int& code);

@@ -29,6 +29,7 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
                     r.bytes / r.median_us * 1e-3 / r.roof_gb_s, r.bytes / r.min_us * 1e-3,
                     r.roof_best_gb_s, r.bytes / r.min_us * 1e-3 / r.roof_best_gb_s);
       if (r.launches >= 0) std::printf("%-10s %.0f launches a step\n", "", r.launches);
+      if (r.of_bare >= 0) std::printf("%-10s %.3f of the bare step's time\n", "", r.of_bare);
       continue;
     }
     bench::Row row{.bench = r.bench, .impl = "warptape", .shape = r.shape, .dtype = "f32"};
@@ -36,6 +37,7 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
     row.peak_bytes = r.peak_bytes;
     row.more = {{"threads", o.threads}, {"mallocs", r.mallocs}, {"calls", double(r.calls)}};
     if (r.launches >= 0) row.more.push_back({"launches", r.launches});
+    if (r.of_bare >= 0) row.more.push_back({"of_bare", r.of_bare});
     if (r.check_loss >= 0) row.more.push_back({"check_loss", r.check_loss});
     row.bytes = r.bytes;
     row.roof = r.roof_gb_s;
@@ -169,8 +171,9 @@ void add_bench(Command app, int& code) {
       c.add_subcommand("overhead",
                        "cost of the framework itself: tape_add (us an operator), "
                        "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, "
-                       "adam_step (us a step) and adam_launches (one launch for all "
-                       "parameters beside a loop over tensors)");
+                       "adam_step (us a step), adam_launches (one launch for all "
+                       "parameters beside a loop over tensors) and watched_step (gpt_small "
+                       "profiled, recorded and examined)");
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
   overhead.add_flag("--json", *json, "one JSON object a line");
@@ -181,7 +184,7 @@ void add_bench(Command app, int& code) {
       .check(at_least(0));
   overhead.add_option("--only", o->only, "this row, and those of further --only")
       .check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
-                     "adam_step", "adam_launches"}));
+                     "adam_step", "adam_launches", "watched_step"}));
   overhead.callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;

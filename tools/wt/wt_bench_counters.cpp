@@ -1,6 +1,4 @@
 // wt bench counters
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -8,6 +6,7 @@
 
 #include "warptape/bench/counters.h"
 #include "warptape/bench/gpu/measure.h"
+#include "warptape/tools/wt/profile/instrumented.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
 
@@ -91,30 +90,8 @@ void print_json(const bench::CounterRow& r) {
   std::printf("%s\n", to_json(row, bench::describe_machine(Device::simt())).c_str());
 }
 
-// Counting needs kernels that were compiled for it: those of the program wt_race, which lies beside
-// this one and gets the same command line. Returns only if there is none.
-void become_instrumented() {
-  std::error_code error;
-  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return;
-  program.replace_filename("wt_race");
-  if (!std::filesystem::exists(program, error)) return;
-  std::vector<std::string> words;
-  std::ifstream line("/proc/self/cmdline", std::ios::binary);
-  for (std::string word; std::getline(line, word, '\0');) words.push_back(word);
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-}
-
 int count(const CountersCommand& c) {
-  if (!simt_can_count()) {
-    become_instrumented();
-    throw UsageError(
-        "counting needs kernels compiled for it, in the program wt_race beside this one: configure "
-        "with -DWARPTAPE_FLAVOURS='plain;race' and build wt_race");
-  }
+  become_instrumented();
   int rows = 0;
   if (!c.json) print_head();
   bench::count_kernels(c.count, [&](const bench::CounterRow& r) {

@@ -5,7 +5,7 @@
 
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/tools/wt/exit_codes.h"
-#include "warptape/tools/wt/measure/run_diff_output.h"
+#include "warptape/tools/wt/reports/run_diff_output.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
 

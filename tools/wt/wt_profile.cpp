@@ -1,8 +1,9 @@
 // wt profile RECIPE
 #include <cstdio>
 
-#include "warptape/tools/wt/measure/ncu_command.h"
 #include "warptape/tools/wt/measure/race.h"
+#include "warptape/tools/wt/profile/instrumented.h"
+#include "warptape/tools/wt/profile/ncu_command.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/training/train.h"
@@ -17,7 +18,7 @@ constexpr i64 kSteps = 10, kWarmup = 2;
 void check_profiled(const Command& c, const TrainOptions& o) {
   for (const char* name :
        {"--epochs", "--resume", "--save-every", "--eval-every", "--log-every", "--on-write-error",
-        "--patience", "--keep", "--sample", "--exponents", "--curve"})
+        "--patience", "--keep", "--sample", "--exponents", "--curve", "--log-tensors"})
     if (c.given(name))
       throw UsageError(str(name, " is about a training that is kept, and a profile's is not",
                            "\n  Try wt train --profile STEPS"));
@@ -63,6 +64,9 @@ void add_profile(Command app, int& code) {
   c.add_option("--rows", p.rows, "default: all").check(at_least(1));
   c.add_flag("--shapes", p.shapes, "a row for each operator and its input shapes");
   c.add_flag("--nested", p.nested, "rows inside of each other: modules, operators, kernels");
+  c.add_flag("--counters", p.counters,
+             "on simt: sectors of device memory, bank conflicts and active lanes of each kernel "
+             "(slow; times say nothing then)");
   auto op = std::make_shared<std::string>();
   c.add_option(
       "--ncu", *op,
@@ -72,7 +76,12 @@ void add_profile(Command app, int& code) {
     if (c.given("--ncu")) return print_ncu(*op, *o);
     if (o->recipe.empty()) throw UsageError("recipe is required\n  Try wt profile fashion");
     check_profiled(c, *o);
+    check_given(c, *o);
     ProfileRequest& request = o->profile;
+    if (request.counters) {
+      if (o->device != "simt") throw UsageError("--counters counts on simt\n  Try --device simt");
+      become_instrumented();
+    }
     request.only = true;
     request.steps = o->steps ? o->steps : kSteps;
     request.out = std::move(o->out);

@@ -9,8 +9,6 @@
 
 namespace wt::tools {
 
-namespace {
-
 // Options that would have no effect as they are given.
 void check_given(Command c, const TrainOptions& o) {
   const auto given = [&](const char* name) { return c.given(name); };
@@ -33,8 +31,6 @@ void check_given(Command c, const TrainOptions& o) {
   if (o.steps > 0 && o.warmup > o.steps)
     throw UsageError(str("--warmup ", o.warmup, " is more than --steps ", o.steps));
 }
-
-}  // namespace
 
 std::string recipes_text() {
   std::string text = "Recipes:\n";

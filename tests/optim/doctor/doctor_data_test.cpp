@@ -128,6 +128,29 @@ TEST_CASE("row 79: dead relus", "[doctor]") {
   }
 }
 
+TEST_CASE("the doctor: layers of several widths behind one relu are each looked at", "[doctor]") {
+  struct Narrowing : nn::Module<Narrowing> {
+    std::vector<nn::Linear> layers;
+    nn::Linear last = add("last", nn::Linear{6, 4});
+    Narrowing() {
+      for (const i64 n : {24, 12, 6})
+        layers.push_back(add(str("layer", n), nn::Linear{n == 24 ? 8 : 2 * n, n}));
+    }
+    Tensor forward(Tensor x) {
+      for (nn::Linear& layer : layers) x = relu(layer(x));
+      return last(x);
+    }
+  };
+  manual_seed(3);
+  Narrowing net;
+  CHECK_FALSE(finds(examine_net(net, plain_batch, 0.05), "relu-dead"));
+  const NoGrad no_grad;
+  net.layers[1].bias->fill_(-100.0);  // and the one behind it is not
+  const EnableGrad grad;
+  const auto r = examine_net(net, plain_batch, 0.05);
+  CHECK(mentions(r.text(), "(12 of 12)"));
+}
+
 TEST_CASE("the doctor: vanishing and exploding layers, batches of one, softmax twice", "[doctor]") {
   struct Deep : nn::Module<Deep> {
     std::vector<nn::Linear> layers;

@@ -152,6 +152,46 @@ TEST_CASE("trap T4: a train-mode forward that nothing back-propagates", "[trap]"
   CHECK(ids(well).empty());
 }
 
+TEST_CASE("the doctor accuses no derivative within a loss, and no two losses of a step",
+          "[doctor]") {
+  Ward ward;
+  Patient p;  // the gradient by the input is a part of the loss
+  CHECK(ids(examine(p, ward, [&](const Labelled& b) {
+          p.opt.zero_grad();
+          Tensor x = b.x.detach().clone();
+          x.set_requires_grad();
+          const Tensor slope = grad(logsumexp(p.net(x), {1}).sum(), x, {.create_graph = true});
+          const Tensor loss = cross_entropy(p.net(x), b.y).mean() + 0.01 * mean(square(slope));
+          loss.backward();
+          p.opt.step();
+          return loss.item();
+        })).empty());
+  Patient q;  // what a discriminator makes of real and of made-up inputs
+  CHECK(ids(examine(q, ward, [&](const Labelled& b) {
+          q.opt.zero_grad();
+          const Loss real = cross_entropy(q.net(b.x), b.y);
+          real.backward();
+          cross_entropy(q.net(b.x * 0.5), b.y).backward();
+          q.opt.step();
+          return real.item();
+        })).empty());
+}
+
+TEST_CASE("the doctor finds look-ups by name in the step", "[doctor]") {
+  Ward ward;
+  const auto look_up = [&](int times) {
+    Patient p;
+    const std::string last = p.net.named_parameters().back().name;
+    return ids(examine(p, ward, [&](const Labelled& b) {
+      ward.us += 1000;
+      for (int i = 0; i < times; ++i) (void)p.net.parameter(last);
+      return p.raw_step(b).item();
+    }));
+  };
+  CHECK(look_up(1000) == only("names-looked-up"));
+  CHECK(look_up(0).empty());
+}
+
 TEST_CASE("trap T9: the doctor finds gradients that are added up and not divided", "[trap]") {
   Ward ward;
   const auto accumulate = [&](double factor, bool clip) {
@@ -330,6 +370,22 @@ TEST_CASE("row 79: a loss that does not fall, or rises, and the search for a rat
     });
     CHECK(ids(r) == only("loss-not-finite"));
   }
+}
+
+TEST_CASE("bad input: a program that refuses a rate ends the search, and all is put back",
+          "[doctor]") {
+  Ward ward;
+  Patient p;
+  p.opt.set_lr(1e-9);
+  const std::vector<double> before = values_of(p.net);
+  const auto r = examine(p, ward, [&](const Labelled& b) {
+    if (p.opt.lr() > 1e-7) throw std::runtime_error("no such rate");
+    return p.raw_step(b).item();
+  });
+  CHECK(ids(r) == only("loss-flat"));
+  CHECK(p.opt.lr() == 1e-9);
+  const std::vector<double> after = values_of(p.net);
+  for (size_t i = 0; i < before.size(); ++i) CHECK(std::abs(after[i] - before[i]) < 1e-6);
 }
 
 TEST_CASE("bad input: a program that fails at once is the doctor's first finding", "[doctor]") {

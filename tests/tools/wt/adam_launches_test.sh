@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# wt bench overhead's row adam_launches: one step of the optimizer is fewer launches than there are
+# Row 30: wt bench overhead's row adam_launches: one step of the optimizer is fewer launches than there are
 # tensors, a loop over the tensors several for each, with the same weights. Usage: adam_launches_test.sh WT
 set -uo pipefail
 out=$("$1" bench overhead --only adam_launches --calls 2 --json) || { echo "FAILED: $out"; exit 1; }

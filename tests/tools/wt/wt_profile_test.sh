@@ -79,6 +79,15 @@ done
 expect 0 "--export softmax_backward ./program" profile --ncu softmax.backward
 expect 0 "--export relu wt train fashion --device cuda --steps 20 --set model=mlp" profile fashion --ncu relu \
   --set model=mlp
+# Row 105: on simt the counters of the kernels as columns, by the program that counts.
+if [ -x "${wt%/*}/wt_race" ]; then
+  expect 0 "Bank conflicts" profile fashion $mlp --steps 1 --device simt --counters --out "$here/counters"
+  awk -F, 'NR > 1 && $1 == "linear" { ok = $25 > 0 && $26 > 0 && $26 <= $25 } END { exit !ok }' \
+    "$here/counters/profile.csv" || fail "no sectors of linear: $(cat "$here/counters/profile.csv")"
+else
+  expect 2 "wt_race" profile fashion $mlp --steps 1 --device simt --counters
+fi
+expect 2 "Try --device simt" profile fashion $mlp --device cpu --counters
 expect 2 "did you mean 'softmax'?" profile --ncu sofmax
 expect 2 "recipe is required" profile
 expect 2 "did you mean 'cuda_time_total'?" profile charlm --sort-by cuda_time_totl

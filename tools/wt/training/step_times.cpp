@@ -12,12 +12,12 @@ namespace {
 
 constexpr i64 kFirstSteps = 3;
 constexpr double kMuchWaiting = 0.2;
-constexpr double kLeast = 1e-6, kMost = 86400, kWidth = 1.01;
+constexpr double kLeast = 1e-6, kMost = 86400, kBin = 1.01;
 
 size_t class_of(double seconds) {
-  return size_t(std::log(std::clamp(seconds, kLeast, kMost) / kLeast) / std::log(kWidth));
+  return size_t(std::log(std::clamp(seconds, kLeast, kMost) / kLeast) / std::log(kBin));
 }
-double middle_of(size_t k) { return kLeast * std::pow(kWidth, double(k) + 0.5); }
+double middle_of(size_t k) { return kLeast * std::pow(kBin, double(k) + 0.5); }
 
 std::string time_text(double seconds) {
   return seconds < 1 ? three_digits(1e3 * seconds) + " ms" : three_digits(seconds) + " s";

@@ -16,7 +16,7 @@ struct ProfileRequest {
   std::string sort_by{};
   std::string group_by = "operator";
   int rows = 0;
-  bool shapes = false, nested = false;
+  bool shapes = false, nested = false, counters = false;
 };
 
 struct TrainOptions {

@@ -13,7 +13,7 @@
 #include "warptape/core/memory_limit.h"
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
-#include "warptape/tools/wt/measure/profile_steps.h"
+#include "warptape/tools/wt/profile/profile_steps.h"
 #include "warptape/tools/wt/recipes/recipe_training.h"
 #include "warptape/tools/wt/reports/loss_curve.h"
 #include "warptape/tools/wt/reports/run_output.h"

@@ -31,14 +31,17 @@ TrainOptions small(const std::string& recipe) {
 }  // namespace
 
 TEST_CASE("row 111: the shipped recipes give the doctor nothing to find", "[wt]") {
-  for (const char* recipe : {"charlm", "fashion", "cifar"}) {
-    INFO(recipe);
-    const RecipeExam exam = examine_recipe(small(recipe), still());
-    INFO(exam.report.text());
-    CHECK(exam.report.healthy());
-    CHECK(exam.report.steps == 12);
-    CHECK(exam.batch == 8);
-  }
+  for (const char* recipe : {"charlm", "fashion", "cifar"})
+    for (const char* precision : {"f32", "f16", "bf16"}) {
+      INFO(recipe << " in " << precision);
+      TrainOptions o = small(recipe);
+      o.precision = precision;
+      const RecipeExam exam = examine_recipe(o, still());
+      INFO(exam.report.text());
+      CHECK(exam.report.healthy());
+      CHECK(exam.report.steps == 12);
+      CHECK(exam.batch == 8);
+    }
 }
 
 TEST_CASE("a recipe whose training does not begin is one finding", "[wt]") {

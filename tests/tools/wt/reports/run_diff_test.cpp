@@ -1,6 +1,6 @@
 // Two runs beside each other (M10 of the feature list): a planted unit in the last place is the
 // first difference, whatever has moved around it.
-#include "warptape/tools/wt/measure/run_diff.h"
+#include "warptape/tools/wt/reports/run_diff.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/tools/wt/training/tiny_run.h"
-#include "warptape/tools/wt/measure/run_diff_output.h"
+#include "warptape/tools/wt/reports/run_diff_output.h"
 
 using namespace wt;
 using namespace wt::tools;

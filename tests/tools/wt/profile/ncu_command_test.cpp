@@ -1,6 +1,6 @@
 // Rows 110 and 112: from operators to what Nsight Compute calls their kernels, and from nvprof's
 // options to what there is now.
-#include "warptape/tools/wt/measure/ncu_command.h"
+#include "warptape/tools/wt/profile/ncu_command.h"
 
 #include <algorithm>
 #include <fstream>

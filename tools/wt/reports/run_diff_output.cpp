@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/measure/run_diff_output.h"
+#include "warptape/tools/wt/reports/run_diff_output.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "warptape/autograd/recording.h"
-#include "warptape/tools/wt/measure/run_alignment.h"
+#include "warptape/tools/wt/reports/run_alignment.h"
 
 namespace wt::tools {
 

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/measure/profile_steps.h"
+#include "warptape/tools/wt/profile/profile_steps.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -57,7 +57,9 @@ void StepProfiler::begin_step() {
   if (scope_)
     scope_->step();
   else
-    scope_.emplace(profiler::ProfileOptions{.shapes = request_.shapes}, Frame{});
+    scope_.emplace(
+        profiler::ProfileOptions{.shapes = request_.shapes, .counters = request_.counters},
+        Frame{});
 }
 
 void StepProfiler::end_step() {

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/measure/ncu_command.h"
+#include "warptape/tools/wt/profile/ncu_command.h"
 
 #include <algorithm>
 #include <cctype>

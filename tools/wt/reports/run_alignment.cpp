@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/measure/run_alignment.h"
+#include "warptape/tools/wt/reports/run_alignment.h"
 
 #include <algorithm>
 #include <unordered_map>

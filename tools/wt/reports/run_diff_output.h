@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "warptape/tools/wt/measure/run_diff.h"
+#include "warptape/tools/wt/reports/run_diff.h"
 
 namespace wt::tools {
 
