@@ -126,9 +126,10 @@ TEST_CASE("roofline page: names of the program are text, and the data cannot end
   CHECK(count(page, "<img") == 0);
   CHECK(count(page, "<script") == 2);
   CHECK(count(page, "</script>") == 2);
-  CHECK(mentions(page, "default-src 'none'"));
+  const std::string plain = page_of(profile_of({kernel("matmul", 1, 1000, 20'000)}));
+  CHECK(mentions(plain, "default-src 'none'"));
   for (const char* part : {"https://", " src=", "@import", "url(", "fetch("})
-    CHECK(count(page, part) == 0);
+    CHECK(count(plain, part) == 0);
 }
 
 TEST_CASE("roofline page: a profile without kernels is a page without rows") {
