@@ -16,7 +16,7 @@
 namespace wt::profiler {
 namespace {
 
-void put(std::string& list, const std::string& one) { list += (list.empty() ? "" : ",") + one; }
+void join(std::string& list, const std::string& one) { list += (list.empty() ? "" : ",") + one; }
 
 // Where kernels ran, and what they computed in.
 struct Used {
@@ -48,15 +48,15 @@ std::string roofs_json(const Used& u, const machine::Measured& m) {
     if (m.stands_in(d)) continue;
     const std::string of = u.devices.size() > 1 ? " of " + to_string(d) : "";
     const double copy = m.copy_gb_s(d);
-    if (copy > 0) put(list, roof_json("copy" + of, copy, 0));
+    if (copy > 0) join(list, roof_json("copy" + of, copy, 0));
     std::vector<DType> dtypes{f32};  // what was not measured is held against it
     for (const auto& [at, dtype] : u.products)
       if (at == d && dtype != f32) dtypes.push_back(dtype);
     for (const DType t : dtypes)
       if (const double rate = m.product_gflop_s(d, t); rate > 0)
-        put(list, roof_json(str(dtype_name(t), of), copy, rate));
+        join(list, roof_json(str(dtype_name(t), of), copy, rate));
     if (const double rate = m.product_gflop_s(d, f32, true); rate > 0)
-      put(list, roof_json("tf32" + of, copy, rate));
+      join(list, roof_json("tf32" + of, copy, rate));
   }
   return "[" + list + "]";
 }
@@ -81,10 +81,10 @@ std::string rows_json(const Profile& p, const std::string& group) {
   o.group_by = group;
   for (const Row& r : p.rows(o)) {
     if (r.device_self_ns <= 0) continue;
-    put(list, str("[", json_quote(r.name), ",", json_quote(r.module), ",", json_quote(r.line), ",",
-                  group == "kernel" ? 2 : int(r.backward), ",", r.calls, ",", r.device_self_ns, ",",
-                  json_number(r.bytes), ",", json_number(r.flops), ",", json_number(r.roof), ",",
-                  json_quote(r.bound), "]"));
+    join(list, str("[", json_quote(r.name), ",", json_quote(r.module), ",", json_quote(r.line), ",",
+                   group == "kernel" ? 2 : int(r.backward), ",", r.calls, ",", r.device_self_ns,
+                   ",", json_number(r.bytes), ",", json_number(r.flops), ",", json_number(r.roof),
+                   ",", json_quote(r.bound), "]"));
   }
   return "[" + list + "]";
 }
@@ -94,7 +94,7 @@ std::string page_json(const Profile& p) {
   const machine::Known known = machine::measured();
   std::string groups;
   for (const char* group : {"operator", "kernel", "module", "line"})
-    put(groups, str("[\"", group, "\",", rows_json(p, group), "]"));
+    join(groups, str("[\"", group, "\",", rows_json(p, group), "]"));
   return JsonObject()
       .add_raw("roofs", known.there() ? roofs_json(u, known.figures) : "[]")
       .add("why", why_not(u, known))

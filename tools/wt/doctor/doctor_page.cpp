@@ -71,7 +71,7 @@ std::string time_of(double us) {
 }
 
 // What an exception or a file's name says may be any bytes.
-std::string shown(const std::string& text) {
+std::string visible_lines(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -81,25 +81,26 @@ std::string shown(const std::string& text) {
   return out;
 }
 
-std::string tile(const std::string& value, const std::string& label, const char* style = "") {
+std::string doctor_tile(const std::string& value, const std::string& label,
+                        const char* style = "") {
   return str("<li class=\"", style, "\"><b>", value, "</b><span>", label, "</span></li>");
 }
 
-std::string tiles(const Report& r) {
+std::string doctor_tiles(const Report& r) {
   std::string out;
   for (const Severity s : {Severity::wrong, Severity::waste, Severity::hint})
     if (const auto n = std::count_if(r.findings.begin(), r.findings.end(),
                                      [&](const Finding& f) { return f.severity == s; }))
-      out += tile(str(n), doctor::severity_name(s), doctor::severity_name(s));
-  if (r.steps > 0) out += tile(time_of(r.step_us), str("a step, the median of ", r.steps));
+      out += doctor_tile(str(n), doctor::severity_name(s), doctor::severity_name(s));
+  if (r.steps > 0) out += doctor_tile(time_of(r.step_us), str("a step, the median of ", r.steps));
   return "<ul class=\"tiles\">" + out + "</ul>\n";
 }
 
-std::string fact(const char* name, const std::string& value) {
+std::string fact_row(const char* name, const std::string& value) {
   return str("<div><dt>", name, "</dt><dd>", value, "</dd></div>");
 }
 
-std::string facts(const Finding& f, double step_us) {
+std::string fact_list(const Finding& f, double step_us) {
   std::string out;
   if (f.cost_us >= 0) {
     std::string cost = time_of(f.cost_us) + " a step";
@@ -109,26 +110,27 @@ std::string facts(const Finding& f, double step_us) {
                   "<span class=\"meter\"><i style=\"width:", std::clamp(100 * part, 0.0, 100.0),
                   "%\"></i></span>");
     }
-    out += fact("cost", cost);
+    out += fact_row("cost", cost);
   }
-  if (!f.gain.empty()) out += fact("gain", shown(f.gain));
+  if (!f.gain.empty()) out += fact_row("gain", visible_lines(f.gain));
   return out.empty() ? "" : "<dl class=\"facts\">" + out + "</dl>";
 }
 
-std::string finding(const Finding& f, std::size_t rank, double step_us) {
+std::string finding_card(const Finding& f, std::size_t rank, double step_us) {
   const std::string rule = html_escape(f.rule), severity = doctor::severity_name(f.severity);
   return str("<li class=\"card ", severity, "\" id=\"", rule,
-             "\"><div class=\"top\"><h2><span class=\"rank\">", rank, "</span>", shown(f.title),
-             "</h2><span class=\"badge\">", severity, "</span><a class=\"rule\" href=\"#", rule,
-             "\">", rule, "</a></div><p class=\"evidence\">", shown(f.evidence), "</p>",
-             facts(f, step_us), "<div class=\"fix\"><code>", shown(f.fix),
+             "\"><div class=\"top\"><h2><span class=\"rank\">", rank, "</span>",
+             visible_lines(f.title), "</h2><span class=\"badge\">", severity,
+             "</span><a class=\"rule\" href=\"#", rule, "\">", rule,
+             "</a></div><p class=\"evidence\">", visible_lines(f.evidence), "</p>",
+             fact_list(f, step_us), "<div class=\"fix\"><code>", visible_lines(f.fix),
              "</code><button class=\"copy\">copy</button></div></li>\n");
 }
 
-std::string findings(const Report& r) {
+std::string finding_list(const Report& r) {
   std::string out = str(kSearchBar, "<ol class=\"findings\" data-searched>\n");
   for (std::size_t i = 0; i < r.findings.size(); ++i)
-    out += finding(r.findings[i], i + 1, r.step_us);
+    out += finding_card(r.findings[i], i + 1, r.step_us);
   return out + "</ol>\n";
 }
 
@@ -185,8 +187,8 @@ std::string doctor_page(const TrainOptions& o, const RecipeExam& exam) {
              "</h1>\n<p class=\"sub\">warptape " WARPTAPE_VERSION_STRING ", ",
              html_escape(o.precision), ", batch ", exam.batch, ", ",
              o.data.empty() ? "synthetic data" : html_escape(printable_path(o.data)), "</p>\n",
-             tiles(r), r.healthy() ? nothing_found(r) : findings(r), rate_chart(r), rule_table(r),
-             "</main>", page_end(str(kReportScript, kSearchScript, kDoctorScript)));
+             doctor_tiles(r), r.healthy() ? nothing_found(r) : finding_list(r), rate_chart(r),
+             rule_table(r), "</main>", page_end(str(kReportScript, kSearchScript, kDoctorScript)));
 }
 
 }  // namespace wt::tools
