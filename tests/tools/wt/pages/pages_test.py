@@ -142,7 +142,9 @@ def well(page, where):
 
 
 def diff(page, where):
-    search(page, where, "backward", "document.querySelectorAll('[data-searched] tr:not([hidden])').length > 0",
+    # The difference of the last row is the largest: no other row has it.
+    last = page.get("document.querySelector('[data-searched] tr:last-child td:nth-child(2)').textContent")
+    search(page, where, last, "document.querySelectorAll('[data-searched] tr:not([hidden])').length > 0",
            "document.querySelectorAll('[data-searched] tr[hidden]').length > 0")
     page.move(*page.place("svg.chart"))
     page.wait("document.querySelector('.chart .hover').textContent.includes(' at ')")
