@@ -280,6 +280,25 @@ TEST_CASE("trace: an arrow to each backward of a node, none without a forward or
   CHECK(count(trace, "f", "backward") == 2);
 }
 
+TEST_CASE("trace: arrows of two threads whose nodes have the same numbers") {
+  std::vector<Event> events{event(Kind::op, "relu", 0, 10), event(Kind::op, "relu", 2, 12),
+                            event(Kind::backward, "relu", 20, 30),
+                            event(Kind::backward, "relu", 21, 31)};
+  for (Event& e : events) e.node = 7;
+  events[1].thread = events[3].thread = 1;
+  const TraceSource one[] = {{.events = events}};
+  std::vector<std::string> ends;  // tracks and times
+  for (const Value& e : trace_of(one))
+    if (e.has("cat") && e["name"].text == "backward")
+      ends.push_back(e["ph"].text + e["tid"].text + " " + e["ts"].text);
+  std::sort(ends.begin(), ends.end());
+  REQUIRE(ends.size() == 4);
+  const std::string first = ends[0].substr(1, 1), second = ends[1].substr(1, 1);
+  CHECK(first != second);
+  CHECK(ends[2].substr(0, 2) == "s" + first);
+  CHECK(ends[3].substr(0, 2) == "s" + second);
+}
+
 TEST_CASE("trace: the counter adds up what ranges allocate and release, by device") {
   std::vector<Event> events{event(Kind::op, "a", 0, 10), event(Kind::op, "b", 20, 30),
                             event(Kind::op, "c", 40, 50)};
