@@ -219,6 +219,11 @@ class Printer {
   std::vector<size_t> widths_{};
 };
 
+std::string source_text(const Profile::Data& d) {
+  if (d.times_from == "cupti") return "Times of the device: CUPTI's records\n";
+  return str("Times of the device: events around launches (no CUPTI: ", d.no_records, ")\n");
+}
+
 std::string totals(const Sheet& s, const Profile::Data& d) {
   std::string out = str("Self CPU time total: ", time_text(double(d.length_ns)));
   if (d.steps > 1)
@@ -228,6 +233,7 @@ std::string totals(const Sheet& s, const Profile::Data& d) {
     out += str("Self ", s.device, " time total: ", time_text(double(s.total.device_self_ns)),
                s.queued ? "" : ", host time of the executor that stands in for a GPU", "\n");
   if (s.device == "CUDA" && !s.queued) out += "No times of the device were taken\n";
+  if (s.device == "CUDA" && s.queued) out += source_text(d);
   if (s.several_threads)
     out += "Rows of other threads are beside the total, which is the profiling thread's time\n";
   if (!s.no_roof.empty()) out += str("No % of roof: ", s.no_roof, "\n");
@@ -312,7 +318,8 @@ std::string Profile::json(const TableOptions& o) const {
   JsonObject all;
   all.add("seconds", seconds()).add("steps", steps()).add("dropped", dropped());
   all.add("group_by", o.group_by).add("device", s.device.empty() ? "CPU" : s.device);
-  all.add("device_times", s.queued).add("no_roof", s.no_roof);
+  all.add("device_times", s.queued).add("device_times_from", device_times_from());
+  all.add("no_cupti", data_->no_records).add("no_roof", s.no_roof);
   all.add_raw("transfers", transfers_json(data_->transfers));
   all.add_raw("notes", "[" + notes + "]").add_raw("rows", "[\n" + rows + "]");
   return all.add_raw("total", row_json(s.total)).str() + "\n";
