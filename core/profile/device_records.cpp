@@ -77,7 +77,7 @@ class Tie {
     learn_streams(records);
     for (const cupti::Record& r : records) {
       const i64 begin = clock.steady(r.begin);
-      const i64 end = std::max(begin + 1, clock.steady(r.end));
+      const i64 end = begin + std::max<i64>(1, i64(r.end - r.begin));  // no digit is lost
       Event* const around = event_of(r);
       if (around && is_launch(*around) && !replays_.count(around->id))
         widen(*around, begin, end);

@@ -284,6 +284,7 @@ struct FakeCalls {
   }
   static int launch_graph(void* exec, void* s) {
     WT_FAKE_ENTER(launch_graph);
+    if (f().launching) f().launching(f().graphs_.at(exec)->work.size());
     for (const FakeCuda::Work& w : f().graphs_.at(exec)->work) f().push(s, w);
     return 0;
   }
