@@ -7,6 +7,7 @@
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/profile.h"
 #include "warptape/core/profile/cupti/function_name.h"
+#include "warptape/core/profile/cupti/library.h"
 #include "warptape/core/profile_trace.h"
 #include "warptape/core/stream.h"
 #include "warptape/tests/support/ambient.h"
@@ -373,4 +374,30 @@ TEST_CASE("cupti: names of kernels' functions are short") {
   CHECK(function_name("sm90_xmma_gemm_f32f32_tn_n") == "sm90_xmma_gemm_f32f32_tn_n");
   CHECK(function_name("_Z5largeISt4pairIS0_IS0_IffES1_ES2_IS1_S1_EEEvv").substr(0, 5) == "large");
   CHECK(function_name(nullptr) == "(a kernel without a name)");
+}
+
+TEST_CASE("cupti: it is looked for by version, in the toolkit's places") {
+  static std::vector<std::string> asked;
+  asked.clear();
+  const LibraryLoader nothing{[](const char* file) -> void* {
+                                asked.push_back(file);
+                                return nullptr;
+                              },
+                              [](void*, const char*) -> void* { return nullptr; }};
+  const Environment none("WT_CUPTI", nullptr), home("CUDA_HOME", "/cuda"),
+      path("CUDA_PATH", nullptr), venv("VIRTUAL_ENV", nullptr), conda("CONDA_PREFIX", nullptr);
+  const auto loaded = profiler::cupti::load(nothing);
+  CHECK(loaded.api == nullptr);
+  CHECK_FALSE(loaded.broken);
+  CHECK(mentions(loaded.why_not, "there is no libcupti.so.13"));
+  std::vector<std::string> expected;
+  for (const std::string file : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"})
+    for (const char* folder : {"", "/cuda/lib/", "/cuda/lib64/", "/cuda/extras/CUPTI/lib64/",
+                               "/usr/local/cuda/extras/CUPTI/lib64/", "/usr/local/cuda/lib64/"})
+      expected.push_back(folder + file);
+  CHECK(asked == expected);
+  // Another library by that name.
+  const LibraryLoader wrong{[](const char*) -> void* { return &asked; },
+                            [](void*, const char*) -> void* { return nullptr; }};
+  CHECK(mentions(profiler::cupti::load(wrong).why_not, "lacks cuptiSubscribe"));
 }
