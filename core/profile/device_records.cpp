@@ -1,6 +1,7 @@
 #include "warptape/core/profile/device_records.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "warptape/core/stream.h"
 
@@ -102,10 +103,12 @@ class Tie {
   // CUPTI numbers streams; which handle a number has, launches say. A graph's first node runs on
   // the stream that it was launched on.
   void learn_streams(const std::vector<cupti::Record>& records) {
+    std::unordered_set<u32> replayed;
     for (const bool graphs : {false, true})
       for (const cupti::Record& r : records) {
         const Event* const e = event_of(r);
-        if (e && is_launch(*e) && (replays_.count(e->id) != 0) == graphs)
+        if (!e || !is_launch(*e) || (replays_.count(e->id) != 0) != graphs) continue;
+        if (!graphs || replayed.insert(e->id).second)
           streams_.try_emplace(stream_key(r), e->stream);
       }
   }
@@ -185,8 +188,11 @@ void DeviceRecords::start(u64 run, i64 most) {
 
 cupti::Started DeviceRecords::turn_on() {
   cupti::Started s = cupti::start(*this);
+  {
+    const std::lock_guard lock(mutex_);  // it hears already
+    external_kind_ = s.external_kind;
+  }
   on_ = s.on;
-  external_kind_ = s.external_kind;
   if (on_) first_ = cupti::moment();
   return s;
 }
@@ -202,8 +208,8 @@ void DeviceRecords::did(const cupti::Record& r) noexcept {
 }
 
 void DeviceRecords::called(u32 external_kind, u64 id, u32 correlation) noexcept {
-  if (external_kind != external_kind_ || id >> 32 != run_) return;
   const std::lock_guard lock(mutex_);
+  if (external_kind != external_kind_ || id >> 32 != run_) return;
   try {
     put(calls_, oldest_call_, kCallsARecord * most_, Call{correlation, u32(id)}, nullptr);
   } catch (...) {
