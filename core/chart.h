@@ -31,6 +31,7 @@ struct Chart {
   bool from_zero = false;  // the y axis begins at 0
   bool wide = false;       // two columns of the report's page
   std::string x = "step";  // what the x axis counts
+  bool log_x = false;      // the x axis is logarithmic; points at 0 and below leave a gap
 };
 
 // The picture's size and the margins around the curves.

@@ -37,6 +37,7 @@ struct PlotOptions {
                            // values span much
   bool markers = false;    // a circle at each point
   int width = 760, height = 420;
+  bool log_x = false;  // the x axis is logarithmic; points at 0 and below leave a gap
 };
 
 class WT_API Plot {

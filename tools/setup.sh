@@ -6,20 +6,22 @@
 #   tools/setup.sh --tests    also what tools/test.sh needs; where a CUDA toolkit is, NVIDIA's
 #                             disassembler, as Python wheels in build/tools/sass
 #   tools/setup.sh --nightly  also what only tools/nightly.sh needs
+#   tools/setup.sh --browser  also Chromium (300 MB), which opens the HTML pages in a test
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
 #
 # The CUDA toolkit is never installed, only told about: without it warptape has the devices cpu and
 # simt.
 set -euo pipefail
 
-tests=0 nightly=0 check=0
+tests=0 nightly=0 browser=0 check=0
 for arg in "$@"; do
   case $arg in
     --tests) tests=1 ;;
     --nightly) tests=1 nightly=1 ;;
+    --browser) browser=1 ;;
     --check) check=1 ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    *) echo "setup: unknown option $arg (there are --tests, --nightly, --check, --help)" >&2; exit 2 ;;
+    *) echo "setup: unknown option $arg (there are --tests, --nightly, --browser, --check, --help)" >&2; exit 2 ;;
   esac
 done
 program=setup
@@ -74,6 +76,10 @@ fi
 if [ $nightly = 1 ]; then
   want command gcovr gcovr
   want command clang++ clang
+fi
+
+if [ $browser = 1 ] && ! command -v chromium-browser >/dev/null 2>&1; then
+  want command chromium chromium
 fi
 
 # tools/sass_gate.sh reads machine code with NVIDIA's nvdisasm and cuobjdump. Python wheels of 5 MB have

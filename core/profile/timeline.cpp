@@ -9,6 +9,7 @@
 #include "warptape/core/build_info.h"
 #include "warptape/core/chart.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/html_page.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/profile/timeline_page.h"
 #include "warptape/core/profile/trace_parts.h"
@@ -116,8 +117,7 @@ class PageData {
                        ",\"tracks\":", list.text(), ",\"memory\":", memory(parts), "}"));
   }
 
-  // JSON that may stand in a <script>: a "<" can only be part of a text.
-  std::string text() const {
+  std::string json() const {
     List details, strings;
     for (const Detail* d : details_.order()) {
       List one;
@@ -126,13 +126,8 @@ class PageData {
       details.add(one.text());
     }
     for (const std::string* s : strings_.order()) strings.add(json_quote(*s));
-    const std::string json =
-        str("{\"processes\":", processes_.text(), ",\"arrows\":", arrows_.text(),
-            ",\"details\":", details.text(), ",\"strings\":", strings.text(), "}");
-    std::string safe;
-    safe.reserve(json.size());
-    for (const char c : json) c == '<' ? safe += "\\u003c" : safe += c;
-    return safe;
+    return str("{\"processes\":", processes_.text(), ",\"arrows\":", arrows_.text(),
+               ",\"details\":", details.text(), ",\"strings\":", strings.text(), "}");
   }
 
  private:
@@ -230,22 +225,16 @@ void write_timeline(const std::string& path, std::span<const TraceSource> ranks,
     dropped += s.dropped;
   }
   AtomicFile out(path);
-  const std::string title = chart::html_escape(options.title);
-  const std::string program = str("warptape ", build_info().version);
-  out.write(str(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>",
-      title, "</title>\n<style>", kTimelineStyle, "</style></head>\n<body><header><h1>", title,
-      "</h1>\n<span class=\"sub\">", chart::html_escape(options.subtitle),
-      options.subtitle.empty() ? "" : ", ", chart::html_escape(program), "</span>", kTimelineBody,
-      note(kept, most, dropped),
-      "<div id=\"frame\"><canvas id=\"c\" role=\"img\" aria-label=\"Timeline\"></canvas>"
-      "<div id=\"tip\" hidden></div></div>\n<aside id=\"details\" aria-live=\"polite\"></aside>\n"
-      "<script type=\"application/json\" id=\"data\">"));
-  out.write(data.text());
-  out.write(str("</script>\n<script>", kTimelineScript, "</script></body></html>\n"));
+  out.write(str(page_begin({.title = options.title, .style = kTimelineStyle, .script = true}),
+                "<header><h1>", chart::html_escape(options.title), "</h1>\n<span class=\"sub\">",
+                chart::html_escape(options.subtitle), options.subtitle.empty() ? "" : ", ",
+                "warptape ", chart::html_escape(build_info().version), "</span>", kTimelineBody,
+                note(kept, most, dropped),
+                "<div id=\"frame\"><canvas id=\"c\" role=\"img\" aria-label=\"Timeline\"></canvas>"
+                "<div id=\"tip\" class=\"tip\" hidden></div></div>\n"
+                "<aside id=\"details\" aria-live=\"polite\"></aside>\n"));
+  out.write(page_data(data.json()));
+  out.write(page_end(kTimelineScript));
   out.commit();
 }
 

@@ -4,26 +4,18 @@
 namespace wt::profiler {
 
 inline constexpr char kTimelineStyle[] = R"css(
-:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--edge:#dfe3e8;--ink:#1c2330;--soft:#5b6675;
---grid:#e8ebef;--on:#fff;--operator:#1f6feb;--backward:#0e7490;--kernel:#b45309;--range:#7c3aed;
---memory:#15803d;--mark:#c81e4a}
-@media (prefers-color-scheme:dark){:root{--page:#12161c;--card:#1a2029;--edge:#2c3440;--ink:#e6eaf0;
---soft:#9aa5b4;--grid:#28303b;--on:#10151c;--operator:#6cb0ff;--backward:#4fd1d9;--kernel:#ffb366;
---range:#b79bff;--memory:#5fd38d;--mark:#ff7a9a}}
-*{box-sizing:border-box}
+:root{--on:#fff;--operator:#1f6feb;--backward:#0e7490;--kernel:#b45309;--range:#7c3aed;--memory:#15803d;
+--mark:#c81e4a}
+@media (prefers-color-scheme:dark){:root{--on:#10151c;--operator:#6cb0ff;--backward:#4fd1d9;
+--kernel:#ffb366;--range:#b79bff;--memory:#5fd38d;--mark:#ff7a9a}}
 html,body{height:100%}
-body{margin:0;display:flex;flex-direction:column;background:var(--page);color:var(--ink);
-font:14px/1.4 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+body{display:flex;flex-direction:column;font-size:14px;line-height:1.4}
 header{display:flex;flex-wrap:wrap;align-items:center;gap:6px 14px;padding:10px 16px}
 h1{font-size:18px;margin:0}
-.sub,.legend,output,.note{color:var(--soft);font-size:13px}
+.sub,.legend,.note{color:var(--soft);font-size:13px}
 .bar{display:flex;flex-wrap:wrap;align-items:center;gap:6px;margin-left:auto}
-input,button{font:inherit;color:var(--ink);background:var(--card);border:1px solid var(--edge);
-border-radius:6px;padding:3px 9px}
-button{cursor:pointer}button:hover{border-color:var(--soft)}
-input{width:250px}
-:focus-visible{outline:2px solid var(--operator);outline-offset:1px}
-output{min-width:84px;text-align:right;font-variant-numeric:tabular-nums}
+.bar input{width:250px}
+output{min-width:84px;text-align:right}
 .legend{display:flex;flex-wrap:wrap;gap:4px 14px;padding:0 16px 8px}
 .legend i{display:inline-block;width:12px;height:10px;border-radius:2px;margin-right:5px}
 .note{padding:0 16px 8px;margin:0}
@@ -31,18 +23,15 @@ output{min-width:84px;text-align:right;font-variant-numeric:tabular-nums}
 border-top:1px solid var(--edge);border-bottom:1px solid var(--edge);overflow:hidden}
 canvas{position:absolute;inset:0;width:100%;height:100%;cursor:grab;touch-action:none;display:block}
 canvas.dragging{cursor:grabbing}
-#tip{position:absolute;pointer-events:none;max-width:460px;background:var(--card);
-border:1px solid var(--edge);border-radius:6px;padding:5px 9px;font-size:12.5px;
-overflow-wrap:anywhere;box-shadow:0 2px 8px rgb(0 0 0/.18)}
-#tip b{display:block}
 aside{flex:0 0 auto;height:188px;overflow:auto;padding:10px 16px}
 aside h2{font-size:15px;margin:0 0 6px;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(270px,1fr));gap:2px 24px;margin:0}
 dl div{display:flex;gap:10px}
 dt{color:var(--soft);flex:0 0 96px}
 dd{margin:0;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
-aside button{margin:0 6px 6px 0}
-kbd{border:1px solid var(--edge);border-radius:4px;padding:0 4px;font:12px ui-monospace,monospace}
+aside button{margin:0 6px 6px 0}aside .note{padding:0}
+@media (max-width:560px){header{padding:10px}.legend,.note{padding:0 10px 8px}.how{display:none}.bar{margin:0}
+.bar input{flex:1 1 180px;min-width:0}output{min-width:0}aside{padding:10px}}
 )css";
 
 inline constexpr char kTimelineBody[] = R"html(
@@ -58,16 +47,16 @@ inline constexpr char kTimelineBody[] = R"html(
 <span><i style="background:var(--kernel)"></i>kernel</span>
 <span><i style="background:var(--range)"></i>range</span>
 <span><i style="background:var(--memory)"></i>memory held</span>
-<span>wheel or <kbd>+</kbd> <kbd>-</kbd> zoom, drag or arrows move, <kbd>0</kbd> all,
+<span class="how">wheel or <kbd>+</kbd> <kbd>-</kbd> zoom, drag or arrows move, <kbd>0</kbd> all,
 <kbd>/</kbd> search</span></div>
 )html";
 
-inline constexpr char kTimelineScript[] = R"js('use strict';(()=>{  // window.top is taken
-const D=JSON.parse(document.getElementById('data').textContent),$=i=>document.getElementById(i),
-KINDS=['operator','backward','kernel','range'],LEFT=150,ROW=20,TOP=28,MEM=64,
+inline constexpr char kTimelineScript[] = R"js(
+const D=JSON.parse($('data').textContent),
+KINDS=['operator','backward','kernel','range'],ROW=20,TOP=28,MEM=64,
 canvas=$('c'),g=canvas.getContext('2d');
 // Tracks with their rows; a slice has one number on the page.
-let lanes=[],slices=0,y=0,from=Infinity,to=-Infinity,selected=-1,hovered=-1,query='',match=null,hits=[];
+let LEFT=150,letter=6.5,lanes=[],slices=0,y=0,from=Infinity,to=-Infinity,selected=-1,hovered=-1,query='',match=null,hits=[];
 const owner=[];
 for(const p of D.processes){
  if(D.processes.length>1){lanes.push({title:p.name,y,h:24});y+=24}
@@ -98,11 +87,6 @@ const laneOf=s=>{let a=0,b=owner.length-1;while(a<b){const m=a+b+1>>1;owner[m].f
 const partners=new Map,link=(a,b,k,back)=>{(partners.get(a)||partners.set(a,[]).get(a)).push([b,k,back])};
 for(let i=0;i<D.arrows.length;i+=3){link(D.arrows[i],D.arrows[i+1],D.arrows[i+2],0);
  link(D.arrows[i+1],D.arrows[i],D.arrows[i+2],1)}
-const num=(v,n=3)=>+v.toPrecision(n)+'',time=ns=>{const a=Math.abs(ns);return a>=1e9?num(ns/1e9,4)+' s':a>=1e6?
- num(ns/1e6,4)+' ms':a>=1e3?num(ns/1e3,4)+' µs':num(ns,4)+' ns'},
-bytes=v=>{const a=Math.abs(v);return a>=2**30?num(v/2**30)+' GiB':a>=2**20?num(v/2**20)+' MiB':a>=1024?
- num(v/1024)+' KiB':v+' B'},
-count=v=>v>=1e12?num(v/1e12)+' T':v>=1e9?num(v/1e9)+' G':v>=1e6?num(v/1e6)+' M':v>=1e3?num(v/1e3)+' k':v+'';
 function colors(){const s=getComputedStyle(document.documentElement);
  for(const n of['page','card','edge','ink','soft','grid','on','memory','mark',...KINDS])color[n]=s.getPropertyValue('--'+n).trim()}
 function mark(){canvas.dataset.from=view[0];canvas.dataset.to=view[1];canvas.dataset.hits=hits.length;
@@ -113,7 +97,10 @@ function clamp(){
  if(!(span>0))span=full[1]-full[0];
  view[0]=Math.min(Math.max(view[0],full[0]),full[1]-span);view[1]=view[0]+span;
  top=Math.max(0,Math.min(top,height-(H-TOP)))}
-function zoom(f,t=(view[0]+view[1])/2){view=[t-(t-view[0])*f,t+(view[1]-t)*f];clamp();redraw()}
+// By keys and buttons what is selected stays where it is, if it can be seen.
+function middle(){if(selected>=0){const a=at(selected),t=(a.b+a.e)/2;if(t>view[0]&&t<view[1])return t}
+ return(view[0]+view[1])/2}
+function zoom(f,t=middle()){view=[t-(t-view[0])*f,t+(view[1]-t)*f];clamp();redraw()}
 function pan(part){const s=(view[1]-view[0])*part;view=[view[0]+s,view[1]+s];clamp();redraw()}
 function all(){view=full.slice();top=0;clamp();redraw()}
 const X=t=>LEFT+(t-view[0])/(view[1]-view[0])*(W-LEFT),T=x=>view[0]+(x-LEFT)/(W-LEFT)*(view[1]-view[0]);
@@ -130,17 +117,25 @@ function bars(l,r,y,dim){
   const x0=Math.max(LEFT,LEFT+(l.b[i]-view[0])*k),x1=Math.min(W,LEFT+(l.e[i]-view[0])*k);
   if(x1<until+.5){n=Math.max(n,firstAfter(l,r,view[0]+(until+.5-LEFT)/k,n+1)-1);continue}
   const det=D.details[l.d[i]];
-  if(x1-x0>3){flush();kind=det[0];x=x0;until=x1-1;flush();until=x1;if(x1-x0>26)texts.push(x0,x1-x0,det[1]);continue}
+  if(x1-x0>3){flush();kind=det[0];x=x0;until=x1-1;flush();until=x1;if(x1-x0>26)texts.push(x0,x1-x0,det);continue}
   if(kind!==det[0]||x0>until+.8){flush();kind=det[0];x=x0}
   until=Math.max(x1,x0+1)}
  flush();g.globalAlpha=dim?.5:1;g.fillStyle=dim?color.ink:color.on;
- for(let n=0;n<texts.length;n+=3){const room=Math.floor((texts[n+1]-8)/6.3),text=D.strings[texts[n+2]];
-  if(room>2)g.fillText(text.length>room?text.slice(0,room-1)+'…':text,texts[n]+4,y+14)}
+ for(let n=0;n<texts.length;n+=3){const room=Math.floor((texts[n+1]-8)/letter);
+  if(room>2)g.fillText(short(texts[n+2],room),texts[n]+4,y+14)}
  g.globalAlpha=1}
+// What is most worth of a title where there is room for so many letters: its line goes first, then its module.
+function short(d,room){const S=D.strings,whole=S[d[1]],name=whole.split(' <- ')[0],module=S[d[2]]+'.',
+ own=name.startsWith(module)?name.slice(module.length):name,
+ fits=[whole,name,own].find(t=>t.length<=room);
+ return fits??own.slice(0,room-1)+'…'}
+function label(text,y){let t=text,room=LEFT-16;
+ while(t.length>1&&g.measureText(t).width>room)t=t.slice(0,t.endsWith('…')?-2:-1)+'…';
+ g.fillText(t,8,y)}
 function box(s,c){const a=at(s),row=a.l.rows.findIndex(r=>{const n=firstAfter(a.l,r,a.b);
   for(let k=n;k<r.length&&a.l.b[r[k]]<=a.b;k++)if(r[k]===a.i)return true;return false}),
  x0=X(a.b),x1=X(a.e),yy=TOP+a.l.y-top+row*ROW;
- if(c){g.strokeStyle=c;g.lineWidth=2;g.strokeRect(Math.max(LEFT,x0)-.5,yy+.5,Math.max(2,Math.min(W,x1)-Math.max(LEFT,x0)),ROW-2)}
+ if(c&&x1>=LEFT&&x0<=W){g.strokeStyle=c;g.lineWidth=2;g.strokeRect(Math.max(LEFT,x0)-.5,yy+.5,Math.max(2,Math.min(W,x1)-Math.max(LEFT,x0)),ROW-2)}
  return[Math.max(x0,LEFT-9),yy+ROW/2,x1]}
 function arrows(s){for(const[o,,back]of partners.get(s)||[]){
  const a=back?o:s,b=back?s:o,[ax,ay]=box(a),[bx,by]=box(b,color.mark),m=Math.max(24,Math.abs(bx-ax)/3);
@@ -167,9 +162,10 @@ function ticks(){
   if(x<LEFT)continue;g.moveTo(x,TOP-4);g.lineTo(x,H);g.fillText(((t-from)/unit[0]).toFixed(digits)+' '+unit[1],x+4,18)}
  g.stroke()}
 function draw(){
- dirty=false;const r=devicePixelRatio||1;W=canvas.clientWidth;H=canvas.clientHeight;
+ dirty=false;const r=devicePixelRatio||1;W=canvas.clientWidth;H=canvas.clientHeight;LEFT=W<560?86:150;
  if(canvas.width!==Math.round(W*r)||canvas.height!==Math.round(H*r)){canvas.width=Math.round(W*r);canvas.height=Math.round(H*r)}
  clamp();g.setTransform(r,0,0,r,0,0);g.fillStyle=color.card;g.fillRect(0,0,W,H);g.font='12px system-ui,sans-serif';
+ letter=g.measureText('cross_entropy.backward').width/21;
  ticks();g.save();g.beginPath();g.rect(0,TOP,W,H-TOP);g.clip();
  for(const l of lanes){const y=TOP+l.y-top;if(y>H||y+l.h<TOP)continue;
   if(l.title){g.fillStyle=color.ink;g.font='600 12px system-ui,sans-serif';g.fillText(l.title,8,y+16);
@@ -177,7 +173,7 @@ function draw(){
   g.save();g.beginPath();g.rect(LEFT,TOP,W-LEFT,H-TOP);g.clip();
   if(l.ts)curve(l,y);else l.rows.forEach((row,n)=>{const ry=y+n*ROW;if(ry<H&&ry+ROW>TOP){bars(l,row,ry,match);
    if(match)bars(l,l.found[n],ry,false)}});
-  g.restore();g.fillStyle=color.soft;g.fillText(l.name,8,y+14,LEFT-16);if(l.sub)g.fillText(l.sub,8,y+29,LEFT-16);
+  g.restore();g.fillStyle=color.soft;label(l.name,y+14);if(l.sub)label(l.sub,y+29);
   g.strokeStyle=color.grid;g.beginPath();g.moveTo(0,y+l.h+5.5);g.lineTo(W,y+l.h+5.5);g.stroke()}
  g.save();g.beginPath();g.rect(LEFT-10,TOP,W-LEFT+10,H-TOP);g.clip();
  if(selected>=0){arrows(selected);box(selected,color.ink)}
@@ -199,7 +195,6 @@ function facts(s){const a=at(s),d=a.d,ns=a.e-a.b,o=[],S=D.strings,add=(k,v)=>{if
  if(d[6])add('flops',count(d[6])+(ns>0?' ('+num(d[6]/ns)+' GFLOP/s)':''));
  if(d[9])add('allocated',bytes(d[9]));if(d[10])add('released',bytes(d[10]));
  add('track',(D.processes.length>1?a.l.process+', ':'')+a.l.name);return o}
-function element(tag,text,into){const e=document.createElement(tag);e.textContent=text;into.append(e);return e}
 function show(){const box=$('details');box.replaceChildren();
  if(selected<0){element('p','Select a range for its details: '+slices+' are here.',box).className='note';return}
  const a=at(selected);element('h2',D.strings[a.d[1]],box);
@@ -236,8 +231,7 @@ canvas.onpointermove=m=>{const[x,y]=place(m),tip=$('tip');
  const s=find(x,y);if(s!==hovered){hovered=s;redraw()}
  tip.hidden=s<0;if(s>=0){tip.replaceChildren();element('b',D.strings[at(s).d[1]],tip);
   element('span',facts(s).filter(f=>f[0]!=='line'&&f[0]!=='module').slice(0,7).map(f=>f.join(' ')).join(' · '),tip);
-  tip.style.left=Math.max(4,Math.min(x+14,W-tip.offsetWidth-6))+'px';
-  tip.style.top=(y+22+tip.offsetHeight>H?Math.max(2,y-tip.offsetHeight-10):y+18)+'px'}};
+  place_tip(tip,x,y,W,H)}};
 canvas.onpointerup=m=>{const d=drag;drag=null;canvas.className='';if(d&&!d.moved)select(find(...place(m)),false)};
 canvas.onpointercancel=()=>{drag=null;canvas.className=''};
 canvas.onpointerleave=()=>{hovered=-1;$('tip').hidden=true;redraw()};
@@ -254,7 +248,7 @@ addEventListener('keydown',m=>{const typing=m.target===$('search');
   '0':all,'/':()=>$('search').focus(),n:()=>next(1),Escape:()=>select(-1,false)}[m.key];
  if(act&&!(m.target.tagName==='BUTTON'&&m.key==='Enter')){act();m.preventDefault()}});
 matchMedia('(prefers-color-scheme:dark)').addEventListener('change',()=>{colors();redraw()});
-new ResizeObserver(redraw).observe(canvas);colors();show();redraw()})();
+new ResizeObserver(redraw).observe(canvas);colors();show();redraw();
 )js";
 
 }  // namespace wt::profiler

@@ -61,11 +61,17 @@ Axis x_axis(const Chart& chart, const Frame& f) {
   Range range;
   for (const Series& s : chart.series) {
     for (const auto& p : s.points) {
-      if (drawable(p)) range.take(p.first);
+      if (drawable(p) && (!chart.log_x || p.first > 0)) range.take(p.first);
     }
   }
-  Axis axis{range.low, range.high, false, f.left, f.width - f.right};
-  if (axis.low == axis.high) axis.low -= 0.5, axis.high += 0.5;
+  if (chart.log_x && !(range.high > 0)) range = {1, 10};  // nothing has a place
+  Axis axis{range.low, range.high, chart.log_x, f.left, f.width - f.right};
+  if (axis.logarithmic) {  // room for what stands below its first and its last tick
+    const double room = axis.low < axis.high ? std::pow(axis.high / axis.low, 0.04) : 2;
+    axis.low /= room, axis.high *= room;
+  } else if (axis.low == axis.high) {
+    axis.low -= 0.5, axis.high += 0.5;
+  }
   return axis;
 }
 
@@ -113,7 +119,10 @@ std::string grid(const Chart& chart, const Layout& l) {
            fixed(f.left - 8) + "\" y=\"" + fixed(y.place(tick) + 4) + "\">" + short_number(tick) +
            "</text>";
   }
-  for (const double tick : linear_ticks(x.low, x.high, f.width > 520 ? 10 : 5, counts(chart))) {
+  const auto x_ticks = x.logarithmic
+                           ? log_ticks(x.low, x.high)
+                           : linear_ticks(x.low, x.high, f.width > 520 ? 10 : 5, counts(chart));
+  for (const double tick : x_ticks) {
     const std::string at = fixed(x.place(tick));
     out += "<line class=\"axis\" x1=\"" + at + "\" x2=\"" + at + "\" y1=\"" + fixed(y.from) +
            "\" y2=\"" + fixed(y.from + 4) + "\"/><text class=\"tick\" text-anchor=\"middle\" x=\"" +
@@ -130,7 +139,7 @@ std::string curve(const Series& series, const Axis& x, const Axis& y) {
   std::string path, marks;
   bool gap = true;
   for (const auto& [px, py] : series.points) {
-    if (!drawable({px, py})) {
+    if (!drawable({px, py}) || (x.logarithmic && px <= 0)) {
       gap = true;
       continue;
     }

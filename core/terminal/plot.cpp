@@ -115,7 +115,11 @@ Plot::Plot(std::vector<PlotSeries> series, PlotOptions options)
 }
 
 std::string Plot::svg() const {
-  chart::Chart c{.title = options_.title, .series = {}, .from_zero = options_.from_zero, .x = ""};
+  chart::Chart c{.title = options_.title,
+                 .series = {},
+                 .from_zero = options_.from_zero,
+                 .x = "",
+                 .log_x = options_.log_x};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     c.series.push_back({series_[i].label, style_of(i), chart::thin_out(series_[i].points, kColumns),
                         options_.markers});

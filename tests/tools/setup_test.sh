@@ -104,6 +104,18 @@ installs_nothing "old g++"
 stand_in g++-12 'case $1 in -dumpversion) echo 12 ;; *) echo "g++ (Debian) 12.2.0" ;; esac'
 CXX_IS=g++-12 run setup || fail "CXX=g++-12: $(cat "$here/out" "$here/err")"
 
+# A browser is installed where it is asked for, and only there.
+reset
+run setup --tests --check
+grep -q chromium "$here/out" "$here/err" && fail "a browser that nobody asked for: $(cat "$here/out")"
+run setup --browser --check
+grep -qE '^setup: useful and missing: .*chromium' "$here/out" || fail "--browser: $(cat "$here/out" "$here/err")"
+installs_nothing "--browser --check"
+stand_in chromium 'exit 0'
+run setup --browser --check
+grep -q chromium "$here/out" && fail "it is there: $(cat "$here/out")"
+rm "$bin/chromium"
+
 # --- the build folder and the checkout ---
 reset
 echo "fatal error: error writing to /tmp/x.s: No space left on device" >"$here/cmake_says"

@@ -51,8 +51,8 @@ void add_profile(Command app, int& code) {
   auto o = std::make_shared<TrainOptions>();
   c.footer(recipes_text() +
            "--steps are the profiled ones (10 if not given), after two that are not; --out is a\n"
-           "folder for table.txt, profile.json, profile.csv, trace.json (Perfetto) and\n"
-           "timeline.html (docs/traces.md).\n");
+           "folder for table.txt, profile.json, profile.csv, trace.json (Perfetto), timeline.html\n"
+           "and roofline.html (docs/traces.md).\n");
   add_train_options(c, o);
   ProfileRequest& p = o->profile;
   c.add_option("--sort-by", p.sort_by,

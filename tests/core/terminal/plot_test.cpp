@@ -149,3 +149,18 @@ TEST_CASE("plot: files, and what is refused") {
   CHECK_THROWS_AS(plot({}), UsageError);
   CHECK_THROWS_AS(plot({{"a", kFalling}}, {.width = 100}), UsageError);
 }
+
+TEST_CASE("plot: a logarithmic x axis has a decade everywhere as wide, and no place for 0") {
+  const chart::Points rates{{0, 5}, {1e-4, 4}, {1e-3, 3}, {1e-2, 2}};
+  const std::string svg = plot({{"", rates}}, {.markers = true, .log_x = true}).svg();
+  CHECK(well_formed(svg));
+  for (const char* tick : {">1e-4<", ">0.001<", ">0.01<"}) CHECK(mentions(svg, tick));
+  std::vector<double> x;
+  for (size_t at = 0; (at = svg.find("cx=\"", at)) != svg.npos; at += 4)
+    x.push_back(std::stod(svg.substr(at + 4)));
+  REQUIRE(x.size() == 3);
+  CHECK(std::fabs((x[2] - x[1]) - (x[1] - x[0])) < 0.2);  // of coordinates with one digit
+  // One rate alone, and none that has a place.
+  CHECK(well_formed(plot({{"", chart::Points{{1e-3, 1}}}}, {.log_x = true}).svg()));
+  CHECK(well_formed(plot({{"", chart::Points{{0, 1}, {-1, 2}}}}, {.log_x = true}).svg()));
+}

@@ -22,7 +22,8 @@ expect() {
 {
   expect 10 '[threads-many]' fashion $small --threads $(($(nproc) + 3))
   expect 10 '[workers-many]' fashion $small --workers $(($(nproc) + 3))
-  expect 10 '[loss-flat]' fashion $small --lr 1e-12 --plot "$here/rates.svg"
+  expect 10 '[loss-flat]' fashion $small --lr 1e-12 --plot "$here/rates.svg" --html "$here/page.html"
+  expect 8 'missing/page.html' fashion $small --html "$here/missing/page.html"
   expect 10 '[step-fails]' fashion --data "$here/missing"
   expect 10 '[step-fails]' charlm --data "$here/missing"
   expect 2 'the doctor sees a few steps' fashion --out "$here/run"
@@ -30,6 +31,9 @@ expect() {
   expect 2 'fashion' fashoin
 }
 grep -q '<svg' "$here/rates.svg" || fail "--plot drew nothing"
+for part in '<!doctype html>' 'id="loss-flat"' '<svg class="chart"' '</html>'; do
+  grep -qF "$part" "$here/page.html" || fail "--html: no $part"
+done
 
 "$wt" doctor fashion --set model=mlp --batch 16 --examined 6 --lr 1e-12 --json >"$here/json"
 [ $? -eq 10 ] || fail "--json: exit code $?"

@@ -28,7 +28,7 @@ for device in cpu simt; do
     grep -qF -- "$text" "$here/out" || fail "$device: no '$text' in: $(cat "$here/out")"
   done
   head -c 4 "$here/out" | grep -q -- "----" || fail "$device: not the table alone: $(head -n 2 "$here/out")"
-  [ "$(ls "$here/$device" | tr '\n' ' ')" = "profile.csv profile.json table.txt timeline.html trace.json " ] ||
+  [ "$(ls "$here/$device" | tr '\n' ' ')" = "profile.csv profile.json roofline.html table.txt timeline.html trace.json " ] ||
     fail "$device: files $(ls "$here/$device")"
   sums_up "$here/$device/profile.csv" "$here/$device/profile.json"
 done
@@ -73,7 +73,9 @@ assert any(e["ph"] == "X" and "linear.backward <- " in e["name"] for e in events
 starts, ends = ({e["id"] for e in events if e["ph"] == ph} for ph in "sf")
 assert starts and starts == ends
 END
-grep -qF "<title>fashion on simt</title>" "$here/simt/timeline.html" || fail "the timeline"
+for page in timeline roofline; do
+  grep -qF "<title>fashion on simt</title>" "$here/simt/$page.html" || fail "the page $page"
+done
 expect 0 "--export softmax_backward ./program" profile --ncu softmax.backward
 expect 0 "--export relu wt train fashion --device cuda --steps 20 --set model=mlp" profile fashion --ncu relu \
   --set model=mlp

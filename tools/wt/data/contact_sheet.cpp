@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/chart.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/files/html_page.h"
 #include "warptape/data/image.h"
 #include "warptape/data/transforms.h"
 
@@ -45,6 +46,15 @@ std::string base64(const std::string& bytes) {
     for (size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[group >> (18 - 6 * k) & 63] : '=';
   }
   return out;
+}
+
+std::string sheet_style(i64 side) {
+  return str(
+      "body{margin:24px;font-size:14px}h1{font-size:20px;margin:0 0 4px}"
+      "p{margin:0 0 4px;color:var(--soft)}"
+      "ul{display:flex;flex-wrap:wrap;gap:12px;list-style:none;margin:16px 0 0;padding:0}"
+      "li{text-align:center;max-width:",
+      side * 2 + 8, "px;overflow-wrap:anywhere}img{image-rendering:pixelated;margin:0 1px}");
 }
 
 }  // namespace
@@ -86,17 +96,8 @@ Tensor contact_sheet(const std::vector<SheetCell>& cells, i64 side) {
 
 std::string contact_page(const std::string& title, const std::vector<std::string>& notes,
                          const std::vector<SheetCell>& cells, i64 side) {
-  std::string page =
-      str("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>", html_escape(title),
-          "</title><meta name=\"viewport\" content=\"width=device-width\"><style>"
-          ":root{color-scheme:light dark}body{margin:24px;font:14px/1.4 system-ui,sans-serif}"
-          "h1{font-size:20px;margin:0 0 4px}p{margin:0 0 4px;opacity:.75}"
-          "ul{display:flex;flex-wrap:wrap;gap:12px;list-style:none;margin:16px 0 0;padding:0}"
-          "li{text-align:center;max-width:",
-          side * 2 + 8,
-          "px;overflow-wrap:anywhere}"
-          "img{image-rendering:pixelated;margin:0 1px}</style><h1>",
-          html_escape(title), "</h1>");
+  std::string page = str(page_begin({.title = title, .style = sheet_style(side), .pictures = true}),
+                         "<h1>", html_escape(title), "</h1>");
   for (const std::string& note : notes) page += "<p>" + html_escape(note) + "</p>";
   page += "<ul>";
   for (const SheetCell& c : cells) {
@@ -109,7 +110,7 @@ std::string contact_page(const std::string& title, const std::vector<std::string
     }
     page += "<br>" + html_escape(c.label) + "</li>";
   }
-  return page + "</ul></html>\n";
+  return page + "</ul>" + page_end();
 }
 
 }  // namespace wt::tools

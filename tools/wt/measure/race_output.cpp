@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/html_page.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/plot.h"
 #include "warptape/tools/wt/number_text.h"
@@ -16,6 +17,10 @@
 
 namespace wt::tools {
 namespace {
+
+constexpr const char* kRaceStyle =
+    ".race svg{display:block;width:100%;height:auto}.race h2{display:none}"
+    ".race svg .page{fill:none}";
 
 RaceSpread spread_of(const std::vector<double>& values) {
   const double n = double(values.size());
@@ -261,19 +266,12 @@ std::string race_svg(const Race& race, bool held_out) {
 std::string race_page(const Race& race) {
   const std::string title = str(race.of_precisions() ? "Precision" : "Optimizer",
                                 " race: ", race.recipe, " on ", race.device);
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-         "style-src 'unsafe-inline'\">\n<title>" +
-         html_escape(title) + "</title>\n<style>" + kReportStyle +
-         ".race svg{display:block;width:100%;height:auto}.race h2{display:none}"
-         ".race svg .page{fill:none}</style></head>\n<body><main><h1>" +
+  return page_begin({.title = title, .style = str(kReportStyle, kRaceStyle)}) + "<main><h1>" +
          html_escape(title) + "</h1>\n<p class=\"sub\">warptape " WARPTAPE_VERSION_STRING ": " +
          html_escape(headline(race)) + "</p>\n<div class=\"cards\">\n" +
          card("wide", "Result", html_table(race)) +
          card("wide race", "Training loss", race_svg(race)) +
-         card("wide race", "Held-out loss", race_svg(race, true)) +
-         "</div>\n</main></body></html>\n";
+         card("wide race", "Held-out loss", race_svg(race, true)) + "</div>\n</main>" + page_end();
 }
 
 void write_race(const std::string& folder, const Race& race) {

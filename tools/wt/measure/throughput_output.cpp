@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/files/html_page.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/plot.h"
@@ -139,24 +140,21 @@ std::string throughput_page(const Throughput& t) {
             .height = 380})
           .svg();
   const std::string title = "Throughput: " + title_of(t);
-  return str(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'\">\n<title>",
-      html_escape(title), "</title>\n<style>", kReportStyle,
-      ".card svg{display:block;width:100%;height:auto}.card svg .page{fill:none}"
-      "</style></head>\n<body><main><h1>",
-      html_escape(title), "</h1>\n<p class=\"sub\">warptape " WARPTAPE_VERSION_STRING ", ",
-      html_escape(t.settings), "</p>\n<div class=\"cards\">\n", card("Rates", picture),
-      card("Batches",
-           str("<table class=\"numbers\"><thead><tr><th>batch</th><th>ms a step</th><th>",
-               html_escape(t.item),
-               "/s</th><th>of the best</th><th>spread</th><th>peak memory</th></tr></thead>"
-               "<tbody>",
-               html_rows(t), "</tbody></table><p class=\"note\">", html_escape(knee_text(t)),
-               ".</p><p class=\"note\">No larger batch: ", html_escape(t.ended), ".</p>")),
-      "</div>\n</main></body></html>\n");
+  return str(page_begin({.title = title,
+                         .style = str(kReportStyle,
+                                      ".card svg{display:block;width:100%;height:auto}"
+                                      ".card svg .page{fill:none}")}),
+             "<main><h1>", html_escape(title),
+             "</h1>\n<p class=\"sub\">warptape " WARPTAPE_VERSION_STRING ", ",
+             html_escape(t.settings), "</p>\n<div class=\"cards\">\n", card("Rates", picture),
+             card("Batches",
+                  str("<table class=\"numbers\"><thead><tr><th>batch</th><th>ms a step</th><th>",
+                      html_escape(t.item),
+                      "/s</th><th>of the best</th><th>spread</th><th>peak memory</th></tr></thead>"
+                      "<tbody>",
+                      html_rows(t), "</tbody></table><p class=\"note\">", html_escape(knee_text(t)),
+                      ".</p><p class=\"note\">No larger batch: ", html_escape(t.ended), ".</p>")),
+             "</div>\n</main>", page_end());
 }
 
 }  // namespace wt::tools

@@ -14,6 +14,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/html_page.h"
 #include "warptape/tools/wt/reports/report_style.h"
 #include "warptape/tools/wt/reports/svg_chart.h"
 
@@ -333,15 +334,14 @@ std::string tune_page(const TuneFile& file) {
       rows += "</td></tr>\n";
     }
   }
+  const std::string bars =
+      str(kReportStyle,
+          ".bar{position:relative;min-width:220px;text-align:left}"
+          ".bar i{position:absolute;left:12px;top:5px;bottom:5px;background:var(--train);"
+          "opacity:.35;border-radius:3px;max-width:calc(100% - 12px)}.bar span{position:relative;"
+          "padding-left:6px}");
   return str(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<title>wt tune</title>\n<style>",
-      kReportStyle,
-      ".bar{position:relative;min-width:220px;text-align:left}"
-      ".bar i{position:absolute;left:12px;top:5px;bottom:5px;background:var(--train);"
-      "opacity:.35;border-radius:3px;max-width:calc(100% - 12px)}.bar span{position:relative;"
-      "padding-left:6px}</style></head>\n<body><main><h1>Variants on ",
+      page_begin({.title = "wt tune", .style = bars}), "<main><h1>Variants on ",
       html_escape(file.device), "</h1>\n<p class=\"sub\">warptape ", html_escape(file.version),
       ", driver for CUDA ", html_escape(file.driver.empty() ? "-" : file.driver), ", ",
       html_escape(file.date),
@@ -349,7 +349,7 @@ std::string tune_page(const TuneFile& file) {
       "</p>\n<section class=\"card wide\"><table class=\"numbers\"><thead><tr><th>kernel</th>"
       "<th>dtype</th><th>shape</th><th>variant</th><th>median</th><th class=\"bar\">of the "
       "ceiling</th></tr></thead><tbody>\n",
-      rows, "</tbody></table></section></main></body></html>\n");
+      rows, "</tbody></table></section></main>", page_end());
 }
 
 }  // namespace wt::tools

@@ -1,11 +1,12 @@
 // wt doctor RECIPE
 #include <cstdio>
 
+#include "warptape/core/files/atomic_file.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/plot.h"
+#include "warptape/tools/wt/doctor/doctor_page.h"
 #include "warptape/tools/wt/exit_codes.h"
-#include "warptape/tools/wt/measure/recipe_doctor.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
@@ -15,7 +16,7 @@ namespace {
 
 struct DoctorCommand {
   i64 examined = 20;
-  std::string plot{};
+  std::string plot{}, html{};
   bool json = false;
 };
 
@@ -67,14 +68,19 @@ void add_doctor(Command app, int& code) {
       .show_default();
   c.add_option("--plot", d->plot,
                "file for the loss by learning rate, an SVG picture, where the loss does not fall");
+  c.add_option("--html", d->html, "file for a page: the findings with a search, and that picture");
   c.add_flag("--json", d->json, "one JSON object");
   c.callback([c, o, d, &code] {
     check_examined(c);
     const RecipeExam exam = examine_recipe(*o, {.steps = d->examined});
     if (!d->plot.empty() && !exam.report.rate_curve.empty())
-      Plot({{"loss", exam.report.rate_curve}},
-           {.title = "Loss by learning rate", .x = "learning rate", .y = "loss", .markers = true})
+      Plot({{"loss", exam.report.rate_curve}}, {.title = "Loss by learning rate",
+                                                .x = "learning rate",
+                                                .y = "loss",
+                                                .markers = true,
+                                                .log_x = true})
           .svg(d->plot);
+    if (!d->html.empty()) write_file_atomically(d->html, doctor_page(*o, exam));
     print_exam(*d, *o, exam);
     flush_stdout();
     code = exam.report.healthy() ? kExitOk : kExitFound;

@@ -9,6 +9,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/input_file.h"
+#include "warptape/core/profile_roofline.h"
 #include "warptape/core/profile_trace.h"
 #include "warptape/core/progress.h"
 #include "warptape/tools/wt/std_output.h"
@@ -84,9 +85,12 @@ void StepProfiler::finish() {
     write_file_atomically(request_.out + "/table.txt", profile_->table(all));
     write_file_atomically(request_.out + "/profile.json", profile_->json(all));
     write_file_atomically(request_.out + "/profile.csv", profile_->csv(all));
+    const std::string steps = str(profile_->steps(), " steps");
     profiler::write_trace(request_.out + "/trace.json", *profile_);
     profiler::write_timeline(request_.out + "/timeline.html", *profile_,
-                             {.title = run_, .subtitle = str(profile_->steps(), " steps")});
+                             {.title = run_, .subtitle = steps});
+    profiler::write_roofline(request_.out + "/roofline.html", *profile_,
+                             {.title = run_, .subtitle = steps});
   }
   end_progress_line();
   std::fputs(profile_->table(shown).c_str(), stdout);

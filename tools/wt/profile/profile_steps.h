@@ -20,8 +20,8 @@ class StepProfiler {
 
   void begin_step();
   void end_step();
-  // Writes table.txt, profile.json, profile.csv, trace.json and timeline.html into the request's
-  // folder (CheckpointError) and prints the table to stdout. Nothing the second time.
+  // Writes table.txt, profile.json, profile.csv, trace.json, timeline.html and roofline.html into
+  // the request's folder (CheckpointError) and prints the table to stdout. Nothing the second time.
   void finish();
 
  private:

@@ -1,18 +1,13 @@
-// Style sheet and hover script of report.html.
+// Style sheet and hover script of report.html and of what the measuring tools write, beside what
+// all pages have (core/files/html_page.h).
 #pragma once
 
 namespace wt::tools {
 
 inline constexpr char kReportStyle[] = R"css(
-:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--edge:#dfe3e8;--ink:#1c2330;--soft:#5b6675;
---grid:#e8ebef;--train:#1f6feb;--eval:#c2410c;--base:#5b6675;
---right:31 111 235;--wrong:194 65 12;--strong:#fff}
-@media (prefers-color-scheme:dark){:root{--page:#12161c;--card:#1a2029;--edge:#2c3440;--ink:#e6eaf0;
---soft:#9aa5b4;--grid:#28303b;--train:#6cb0ff;--eval:#ff9d5c;--base:#9aa5b4;
+:root{--train:#1f6feb;--eval:#c2410c;--base:#5b6675;--right:31 111 235;--wrong:194 65 12;--strong:#fff}
+@media (prefers-color-scheme:dark){:root{--train:#6cb0ff;--eval:#ff9d5c;--base:#9aa5b4;
 --right:108 176 255;--wrong:255 157 92;--strong:#10151c}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);
-font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 main{max-width:1120px;margin:0 auto;padding:28px 20px 48px}
 h1{font-size:24px;margin:0 0 2px}
 .sub{color:var(--soft);margin:0 0 20px}
@@ -27,7 +22,7 @@ align-items:start;gap:16px}
 padding:12px 14px 6px}
 .wide{grid-column:1/-1}
 @media (max-width:720px){.cards{grid-template-columns:minmax(0,1fr)}
-.wide{overflow-x:auto}.wide .chart{min-width:760px}}
+.card{overflow-x:auto}.wide .chart{min-width:760px}.grown{min-width:640px}}
 figcaption{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:4px 16px}
 h2{font-size:15px;margin:0;font-weight:600}
 small{color:var(--soft);font-weight:400;font-size:13px}
@@ -41,6 +36,7 @@ small{color:var(--soft);font-weight:400;font-size:13px}
 .line.raw{stroke-width:1;stroke-opacity:.35}
 .line.thin{stroke-width:1.4}
 .line.eval{stroke:var(--eval);stroke-dasharray:6 4}
+.mark.train{fill:var(--card);stroke:var(--train);stroke-width:1.8}
 .mark.eval{fill:var(--card);stroke:var(--eval);stroke-width:1.8}
 .line.best{stroke:none}
 .mark.best{fill:var(--eval);stroke:var(--card);stroke-width:1.5}
@@ -57,7 +53,10 @@ td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 tr:first-child th,tr:first-child td{border-top:0}
 .numbers th,.numbers td{width:auto;text-align:right;padding:3px 0 3px 12px}
 .numbers th:first-child{text-align:left;padding-left:0;overflow-wrap:anywhere}
-.numbers thead th{border-top:0}
+.numbers td{overflow-wrap:normal;white-space:nowrap}
+.numbers td:first-child{text-align:left;padding-left:0}
+.numbers thead th{border-top:0}.numbers thead th:first-child{overflow-wrap:normal}
+.grown th,.grown td{width:auto;padding-right:16px}.grown td:first-child,.grown td:nth-child(2){white-space:nowrap}
 .numbers tbody tr:first-child th,.numbers tbody tr:first-child td{border-top:1px solid var(--edge)}
 .numbers .averages tr:first-child th,.numbers .averages tr:first-child td{border-top-color:var(--soft)}
 .note{color:var(--soft);font-size:13px;margin:0 0 8px}
@@ -82,6 +81,10 @@ border-radius:4px;overflow-wrap:normal;white-space:nowrap}
 pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;margin:8px 0;
 white-space:pre-wrap;overflow-wrap:anywhere;max-height:480px;overflow-y:auto}
 .code{color:var(--eval);font-size:.85em}
+.seek{display:flex;flex-wrap:wrap;align-items:center;gap:8px 12px;margin:0 0 12px}
+.seek input{flex:0 1 300px;min-width:0}
+.card .seek{margin:8px 0 4px}
+@media (max-width:560px){main{padding:18px 10px 32px}.seek input{flex:1 1 100%}}
 )css";
 
 // Values under the pointer; without it the page only loses that.
@@ -97,6 +100,22 @@ add('line',{x1:p,x2:p,y1:12,y2:V.height-34});
 const t=hits.map(([s,b])=>(S.length>1?s.n+' ':'')+s.y[b]+' at '+s.x[b]),w=14+7*Math.max(...t.map(s=>s.length)),
 l=p+w+12>V.width?p-w-10:p+10;add('rect',{x:l,y:14,width:w,height:8+17*t.length,rx:5});
 t.forEach((s,i)=>{add('text',{x:l+7,y:30+17*i}).textContent=s})}}
+)js";
+
+// A search over the children of what is marked as data-searched: those without the text are hidden.
+inline constexpr char kSearchBar[] = R"html(<div class="seek">
+<input id="search" type="search" placeholder="search: any words" aria-label="Search">
+<output id="hits" aria-live="polite"></output></div>
+)html";
+inline constexpr char kSearchScript[] = R"js(
+const search=$('search'),searched=[...document.querySelectorAll('[data-searched]>*')];
+function look(){const q=search.value.trim().toLowerCase();let n=0;
+ for(const e of searched){e.hidden=!e.textContent.toLowerCase().includes(q);n+=!e.hidden}
+ $('hits').textContent=q?(n?n+' of '+searched.length:'no hit'):''}
+if(search){search.oninput=look;
+ addEventListener('keydown',m=>{if(m.ctrlKey||m.metaKey||m.altKey)return;const typing=m.target===search;
+  if(m.key==='/'&&!typing){search.focus();m.preventDefault()}
+  else if(m.key==='Escape'&&typing){search.value='';look()}})}
 )js";
 
 }  // namespace wt::tools

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/files/html_page.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/shape.h"
@@ -236,19 +237,23 @@ std::string steps_chart(const RunDiff& d) {
 
 std::string growth_table(const RunDiff& d) {
   if (d.growth.empty()) return "";
-  std::string body = "<table>" + row("th", {"result", "difference", "what", "kernel"});
+  std::string body =
+      str(kSearchBar, "<div class=\"scroll\"><table class=\"grown\"><thead>",
+          row("th", {"result", "difference", "what", "kernel"}), "</thead><tbody data-searched>");
   for (const DiffPlace* p : some_of(d.growth, 200))
     body += row("td", {str(p->place), far_text(*p), title_of(*p), both(p->a.kernel, p->b.kernel)});
-  return wide_card("Each that is further apart than all before", body + "</table>");
+  return wide_card("Each that is further apart than all before", body + "</tbody></table></div>");
 }
 
 std::string steps_table(const RunDiff& d) {
-  std::string body = "<table>" + row("th", {"step", "aligned", "other bits", "beyond", "forward",
-                                            "backward", "noted"});
+  std::string body =
+      "<div class=\"scroll\"><table class=\"numbers\"><thead>" +
+      row("th", {"step", "aligned", "other bits", "beyond", "forward", "backward", "noted"}) +
+      "</thead><tbody>";
   for (const DiffStep* s : some_of(d.steps, 400))
     body += row("td", {str(s->step), str(s->aligned), str(s->other_bits), str(s->beyond),
                        cell(s->forward), cell(s->backward), cell(s->noted)});
-  return wide_card("Steps", body + "</table>");
+  return wide_card("Steps", body + "</tbody></table></div>");
 }
 
 }  // namespace
@@ -305,18 +310,12 @@ std::string diff_page(const RunDiff& d, const DiffNames& n) {
   if (d.first_beyond) cards += place_card("The first beyond its bound", *d.first_beyond);
   if (d.first_bits) cards += place_card("The first of other bits", *d.first_bits);
   cards += growth_chart(d) + steps_chart(d) + growth_table(d) + steps_table(d);
-  return str(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>",
-      title, "</title>\n<style>", kReportStyle,
-      ".mark.train{fill:var(--card);stroke:var(--train);stroke-width:1.8}",
-      "</style></head>\n<body><main><h1>", html_escape(verdict(d)),
-      "</h1>\n<p class=\"sub\">A: ", html_escape(n.a + "  " + n.label_a),
-      "<br>B: ", html_escape(n.b + "  " + n.label_b), "</p>\n", paragraphs,
-      "<div class=\"cards\">\n", cards, "</div>\n</main><script>", kReportScript,
-      "</script></body></html>\n");
+  return str(page_begin({.title = title, .style = kReportStyle, .script = true}), "<main><h1>",
+             html_escape(verdict(d)),
+             "</h1>\n<p class=\"sub\">A: ", html_escape(n.a + "  " + n.label_a),
+             "<br>B: ", html_escape(n.b + "  " + n.label_b), "</p>\n", paragraphs,
+             "<div class=\"cards\">\n", cards, "</div>\n</main>",
+             page_end(str(kReportScript, kSearchScript)));
 }
 
 }  // namespace wt::tools

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/html_page.h"
 #include "warptape/tools/wt/reports/report_style.h"
 #include "warptape/tools/wt/reports/svg_chart.h"
 
@@ -209,18 +210,13 @@ void add_classes(ReportOptions& options, const metrics::ConfusionMatrix& matrix,
 std::string render_report(const RunHistory& history, const ReportOptions& options) {
   const std::string title =
       options.title.empty() ? history.recipe + " on " + history.device : options.title;
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-         "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>" +
-         html_escape(title) + "</title>\n<style>" + kReportStyle +
-         "</style></head>\n<body><main><h1>" + html_escape(title) +
-         "</h1>\n<p class=\"sub\">warptape " + html_escape(history.version) + ", recipe " +
-         html_escape(history.recipe) + ", device " + html_escape(history.device) + ", seed " +
-         html_escape(history.seed) + "</p>\n" + tiles(history, options) +
+  return page_begin({.title = title, .style = kReportStyle, .script = true}) + "<main><h1>" +
+         html_escape(title) + "</h1>\n<p class=\"sub\">warptape " + html_escape(history.version) +
+         ", recipe " + html_escape(history.recipe) + ", device " + html_escape(history.device) +
+         ", seed " + html_escape(history.seed) + "</p>\n" + tiles(history, options) +
          "<div class=\"cards\">\n" + charts(history, options) + sections(options) +
-         table("Summary", options.summary) + table("Options", history.options) +
-         "</div>\n</main><script>" + kReportScript + "</script></body></html>\n";
+         table("Summary", options.summary) + table("Options", history.options) + "</div>\n</main>" +
+         page_end(kReportScript);
 }
 
 void write_report(const std::string& path, const std::string& metrics_path,

@@ -39,7 +39,9 @@ std::string hover_data(const Chart& chart, const chart::Axis& x) {
       if (!std::isfinite(px) || !std::isfinite(py)) continue;
       const char* const comma = places.empty() ? "" : ",";
       places += comma + fixed(x.place(px));
-      steps += comma + std::to_string(static_cast<long long>(px));
+      steps += comma + (px == std::floor(px) && std::fabs(px) < 1e15
+                            ? std::to_string(static_cast<long long>(px))
+                            : json_quote(short_number(px)));
       values += comma + json_quote(short_number(py));
     }
     out += (out.empty() ? "" : ",") + JsonObject()
@@ -63,9 +65,10 @@ std::string render_chart(const Chart& chart) {
          html_escape(chart.title) +
          (notes.empty() ? "" : " <small>" + html_escape(notes) + "</small>") + "</h2>" +
          legend(chart) + "</figcaption><svg class=\"chart\" role=\"img\" aria-label=\"" +
-         html_escape(chart.title) + " by step\" viewBox=\"0 0 " + fixed(layout.frame.width) + " " +
-         fixed(layout.frame.height) + "\" data-s=\"" + html_escape(hover_data(chart, layout.x)) +
-         "\">" + draw(chart, layout) + "<g class=\"hover\"></g></svg></figure>\n";
+         html_escape(chart.title) + " by " + html_escape(chart.x) + "\" viewBox=\"0 0 " +
+         fixed(layout.frame.width) + " " + fixed(layout.frame.height) + "\" data-s=\"" +
+         html_escape(hover_data(chart, layout.x)) + "\">" + draw(chart, layout) +
+         "<g class=\"hover\"></g></svg></figure>\n";
 }
 
 }  // namespace wt::tools

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/measure/recipe_doctor.h"
+#include "warptape/tools/wt/doctor/recipe_doctor.h"
 
 #include <numeric>
 #include <optional>

@@ -1,6 +1,6 @@
 // `wt doctor` as a function: the shipped recipes have no findings, and docs/doctor.md lists the
 // rules. The command itself: wt_doctor_test.sh.
-#include "warptape/tools/wt/measure/recipe_doctor.h"
+#include "warptape/tools/wt/doctor/recipe_doctor.h"
 
 #include <fstream>
 #include <sstream>
