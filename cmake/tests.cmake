@@ -112,7 +112,7 @@ function(wt_tests)
   wt_files(cu RECURSE tests/*.cu EXCEPT "^tests/emulator/")
   wt_device_part(test FLAVOURS plain asan race FILES ${cu})
 
-  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|emulator/|fuzz/target|support/fake_nvml/)")
+  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|emulator/|fuzz/target|support/fake_(nvml|cupti)/)")
   list(TRANSFORM files REPLACE "^tests/" "")
   set(stems ${files})
   list(FILTER stems INCLUDE REGEX "_test[.]cpp$")
@@ -146,9 +146,13 @@ function(wt_tests)
     target_link_libraries(wt_${part} PRIVATE wt_common Catch2::Catch2)
     target_compile_options(wt_${part} PRIVATE ${WT_TESTS})
   endforeach()
-  # A library that WT_NVML names: no driver is needed to see what is said of GPUs.
-  add_library(fake_nvml MODULE tests/support/fake_nvml/fake_nvml.cpp)
-  target_link_libraries(fake_nvml PRIVATE wt_common)
+  # Libraries that WT_NVML and WT_CUPTI name: no driver is needed to see what is said of GPUs.
+  foreach(library fake_nvml fake_cupti)
+    add_library(${library} MODULE tests/support/${library}/${library}.cpp)
+    target_link_libraries(${library} PRIVATE wt_common)
+  endforeach()
+  set_property(SOURCE tests/core/profile/cupti_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+    "WT_FAKE_CUPTI=\"$<TARGET_FILE:fake_cupti>\"")
   set_property(SOURCE tests/core/machine/machine_state_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
     "WT_FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
   # What every oracle counts with, an element at a time: without optimisation a third of the matrix's time.
@@ -162,7 +166,7 @@ function(wt_tests)
     add_executable(${program} ${objects} $<TARGET_OBJECTS:wt_test_files>
       $<TARGET_OBJECTS:wt_gpu_test_files>)
     set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
-    add_dependencies(${program} fake_nvml)
+    add_dependencies(${program} fake_nvml fake_cupti)
     target_link_libraries(${program} PRIVATE wt_features Catch2::Catch2WithMain)
     target_link_options(${program} PRIVATE ${WT_LINK_${flavour}})
     foreach(file IN LISTS files)

@@ -28,9 +28,14 @@ namespace wt::profiler {
 struct Event {
   Kind kind = Kind::op;
   bool left_open = false;  // it had not ended when the profile, or what is around it, did
-  DType dtype{};           // of the first operand; of kernels: of their operator's
-  u32 id = 0;              // from 1, in the order of beginning; unique in the profile
-  u32 parent = 0;          // the range around it on its thread; 0: none
+  // Work of a device that no range launched by itself: a kernel of a graph's replay, a copy, a
+  // kernel of others. `parent` is the range around the call that queued it; no host time is its
+  // own. Its id is larger than those of all ranges.
+  bool device_only = false;
+  bool of_backward = false;  // of a replay: a kernel of a node's backward
+  DType dtype{};             // of the first operand; of kernels: of their operator's
+  u32 id = 0;                // from 1, in the order of beginning; unique in the profile
+  u32 parent = 0;            // the range around it on its thread; 0: none
   u32 thread = 0;  // 0: the thread that profiles; others in the order in which they were seen
   u32 step = 0;    // of the Schedule's or the caller's steps, from 0
   u32 shapes = 0;  // which of Profile::shapes() its operands had; 0: not asked for, none
@@ -47,7 +52,8 @@ struct Event {
   i64 begin_ns = 0, end_ns = 0;
   i64 inside_ns = 0;  // of the ranges directly inside of it
   // Of the device, on the host's clock: kernels of cuda whose times were taken. Else both 0: on the
-  // cpu and on simt a kernel runs within its range.
+  // cpu and on simt a kernel runs within its range, and what a graph's replay runs has its own
+  // events where CUPTI tells of it.
   i64 device_begin_ns = 0, device_end_ns = 0;
   double bytes = 0, flops = 0;      // kernels: of the contract
   i64 allocated = 0, released = 0;  // bytes, by this range and none inside of it
@@ -84,14 +90,19 @@ class Profile;
 struct ProfileOptions {
   bool memory = true;   // what each range allocates and releases
   bool shapes = false;  // of operands: the column "Inputs", and groups by them
-  // On cuda an event before and after each launch, read when the profile ends.
+  // On cuda the device's own times, read when the profile ends: from CUPTI's records, or of an
+  // event before and after each launch.
   bool device_times = true;
+  // CUPTI, where there is one (WT_CUPTI names another, or "off"): kernels of graphs' replays,
+  // copies and fills too, and nothing is queued beside the program's own work.
+  bool device_records = true;
   // Sectors and bank conflicts of kernels on simt, where they are compiled to count (flavour race;
   // UsageError elsewhere, and while something else counts). Times say nothing of the program then.
   bool counters = false;
-  // The profile keeps so many ranges, of sizeof(Event) bytes each; then each thread's newest ones
-  // take the place of its oldest, and one that comes later has room for a sixteenth. dropped() says
-  // how many were lost. What was lost is still in the totals.
+  // The profile keeps so many ranges, of sizeof(Event) bytes each, and as many of the device's
+  // records; then each thread's newest ranges take the place of its oldest, and a thread that comes
+  // later has room for a sixteenth. dropped() says how many were lost. Ranges that were lost are
+  // still in the totals.
   i64 max_events = 1'000'000;
   // Gets what there is when profile()'s function throws, or when a device turns out at the end to
   // have failed, before the exception goes on. What it throws itself is dropped in the first case.
@@ -162,7 +173,9 @@ class WT_API Profile {
   double seconds() const;  // from the beginning to the end, with waits for the devices
   i64 begin_ns() const;    // of the steady clock, of which events' times count
   i64 steps() const;       // that were begun
-  i64 dropped() const;     // ranges that there was no room for
+  i64 dropped() const;     // ranges, and records of the device, that there was no room for
+  // Where times of the device are from: "cupti", "events" (around launches); "": there are none.
+  std::string device_times_from() const;
   const ProfileOptions& options() const;
   // What should be done about the program or about the profile, a line each.
   const std::vector<std::string>& notes() const;

@@ -12,6 +12,7 @@
 // Ranges nest on each thread and end in reverse order, also when an error unwinds them. On cuda a
 // range is the host's: what it queued ends later, on `stream`.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "warptape/core/device.h"
@@ -22,13 +23,16 @@
 namespace wt {
 
 struct Storage;
+namespace detail {
+struct GraphKernels;  // core/graph/graph_kernels.h
+}
 
 namespace profiler {
 
 enum class Kind : u8 {
   op,        // from the prologue to the end of the operator
   backward,  // a node's backward
-  kernel,    // the launch of a variant (on cpu and simt: its run)
+  kernel,    // the launch of a variant (on cpu and simt: its run), and of a whole graph: "graph"
   user       // range("name") of core/profile.h
 };
 
@@ -49,6 +53,8 @@ struct Range {
   const In* const* operands = nullptr;  // operators: what they were given, while begin() looks
   int n_operands = 0;
   bool left_open = false;  // users' ranges, at end(): what was around it ended first
+  // A replay: what the graph was captured of, null in it: not known. Internal.
+  const std::shared_ptr<const detail::GraphKernels>* graph = nullptr;
   // "conv2.matmul.backward <- net.cpp:57"; kernels: "matmul:tiled <- net.cpp:57".
   WT_API std::string title() const;
 };

@@ -275,7 +275,8 @@ class Recorder::Work : public detail::ResultWatch, public recorder::RangeWatch {
   void began(const profiler::Range& r) noexcept override {
     guarded([&] {
       if (r.kind == profiler::Kind::kernel) {
-        for (Open& o : open_) o.contract = r.name, o.variant = r.variant;
+        if (r.variant)  // else a graph's replay
+          for (Open& o : open_) o.contract = r.name, o.variant = r.variant;
         // An operator says by a version what it writes in place; the engine and backward functions
         // may do without.
         if (open_.empty() || open_.back().range.kind != profiler::Kind::op) known_.clear();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
 
 #include "warptape/core/error.h"
 #include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/graph/graph_kernels.h"
 #include "warptape/core/graph/graph_memory.h"
 #include "warptape/core/in.h"
 #include "warptape/core/mailbox.h"
@@ -55,13 +57,15 @@ struct GraphState {
     storages.clear();
     outside.clear();
     written.clear();
+    kernels.reset();
   }
 
   std::shared_ptr<GraphShared> shared;
   void* handle = nullptr;
   std::vector<OutsideTensor> outside;
   std::vector<Storage*> storages;
-  std::vector<size_t> written;  // of `outside`
+  std::vector<size_t> written;                  // of `outside`
+  std::shared_ptr<const GraphKernels> kernels;  // null: not known
   std::string broken;
   bool short_of_memory = false;
 };
@@ -82,6 +86,27 @@ void close_capture() {
   if (captures_open.load() != 0) process_slow.fetch_or(kSlowCapture);
 }
 }  // namespace
+
+// A replay for those who watch: a launch like any other.
+class ReplayRange {
+ public:
+  ReplayRange(const GraphState& g, void* stream) {
+    if (!(process_slow.load(std::memory_order_relaxed) & kSlowObserved)) return;
+    profiler::follow_observers();
+    range_.emplace(profiler::Range{.kind = profiler::Kind::kernel,
+                                   .name = "graph",
+                                   .variant = nullptr,
+                                   .op = nullptr,
+                                   .frame = mode.frame,
+                                   .mode_id = mode.id,
+                                   .device = g.shared->device,
+                                   .stream = stream,
+                                   .graph = &g.kernels});
+  }
+
+ private:
+  std::optional<profiler::RangeScope> range_{};
+};
 
 AmbientKey AmbientKey::now() {
   constexpr u32 kBits = kSlowAutocast | kSlowInference | kSlowOverride | kSlowSaving;
@@ -174,7 +199,10 @@ void Graph::replay(Frame at) const {
   const Stream outer = Stream::current(device());
   const Stream& own = g.shared->stream;
   own.wait(outer);
-  g.shared->backend.launch(device(), g.handle, own.native());
+  {
+    const detail::ReplayRange range(g, own.native());
+    g.shared->backend.launch(device(), g.handle, own.native());
+  }
   outer.wait(own);
   for (const size_t i : g.written) g.outside[i].tensor.impl()->cell->wrote(mode.frame);
 }
@@ -199,12 +227,14 @@ Graph::Phase::Phase(Graph& g, bool recording)
     open_ = true;
   }
   detail::open_capture(capture_.get());
+  if (recording) detail::note_kernels(*capture_, s.backend);
 }
 
 Graph::Phase::~Phase() { leave(); }
 
 void Graph::Phase::leave() noexcept {
   if (!capture_) return;
+  detail::note_kernels_no_more(*capture_);
   detail::close_capture();
   const GraphShared& s = *g_.shared;
   if (open_) (void)s.backend.abandon(s.device, s.stream.native());
@@ -248,6 +278,10 @@ void Graph::Phase::keep() {
   } catch (const DeviceError& e) {
     g_.broken = e.what();
     throw;
+  }
+  if (capture_->notes) {
+    capture_->notes->kernels.nodes = s.backend.size(g_.handle);
+    g_.kernels = {capture_->notes, &capture_->notes->kernels};
   }
   g_.outside = std::move(capture_->outside);
   g_.storages.swap(capture_->storages);

@@ -24,6 +24,8 @@ struct GraphBackend {
   void (*launch)(Device, void* graph, void* stream);
   void (*destroy)(Device, void* graph) noexcept;
   i64 (*size)(void* graph);  // launches, copies and fills in it
+  // Of the capture under way on this thread, so far; less than 0: not known.
+  i64 (*recorded)(Device, void* stream) noexcept;
 };
 // Null: the kind has no graphs.
 void set_graph_backend(DeviceKind k, const GraphBackend* b);
@@ -31,6 +33,7 @@ void set_graph_backend(DeviceKind k, const GraphBackend* b);
 namespace detail {
 
 class GraphMemory;
+struct KernelNotes;  // graph_kernels.h
 
 // Of the ambient state what decides which kernels a function launches: a graph stands for its own.
 struct AmbientKey {
@@ -63,6 +66,8 @@ struct Capture {
   std::vector<OutsideTensor> outside{};        // tensors that are no views, each once
   std::vector<Storage*> storages{};            // under views of others, held
   std::vector<std::pair<void*, i64>> given{};  // blocks of the device's allocator, freed meanwhile
+  bool noting = false;                         // its kernels, which `notes` has
+  std::shared_ptr<KernelNotes> notes{};
 };
 
 // Work is being recorded: nothing runs, the host knows no values.

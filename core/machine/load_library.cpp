@@ -23,21 +23,36 @@ std::string folder(const char* variable) {
   return text ? text : "";
 }
 
-std::vector<std::string> places(const LibrarySearch& search) {
-  std::vector<std::string> list{search.file};
+void add_folders(std::vector<std::string>& list, const LibrarySearch& search, const char* file) {
+  for (const LibraryFolder& f : search.folders) {
+    const std::string root = f.variable ? folder(f.variable) : "";
+    if (f.variable && root.empty()) continue;
+    list.push_back(str(root, f.variable ? "/" : "", f.folder, "/", file));
+  }
+}
+
+void add_places(std::vector<std::string>& list, const LibrarySearch& search, const char* file) {
+  list.push_back(file);
   for (const char* variable : search.roots)
     if (const std::string root = folder(variable); !root.empty())
-      for (const char* lib : {"/lib/", "/lib64/"}) list.push_back(root + lib + search.file);
+      for (const char* lib : {"/lib/", "/lib64/"}) list.push_back(root + lib + file);
+  add_folders(list, search, file);
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const std::string root = folder(variable);
     if (root.empty()) continue;
-    list.push_back(str(root, "/lib/", search.file));
+    list.push_back(str(root, "/lib/", file));
     std::error_code error;
     for (std::filesystem::directory_iterator f(root + "/lib", error), end; !error && f != end;
          f.increment(error))
       if (f->path().filename().string().starts_with("python3"))
-        list.push_back(str(f->path().string(), "/site-packages/", search.wheel, "/", search.file));
+        list.push_back(str(f->path().string(), "/site-packages/", search.wheel, "/", file));
   }
+}
+
+std::vector<std::string> places(const LibrarySearch& search) {
+  std::vector<std::string> list;
+  add_places(list, search, search.file);
+  for (const char* other : search.others) add_places(list, search, other);
   return list;
 }
 

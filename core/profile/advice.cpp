@@ -30,6 +30,14 @@ void add_lost(Profile::Data& d) {
                           d.options.max_events, ", of ", sizeof(Event), " bytes each"));
 }
 
+void add_lost_records(Profile::Data& d) {
+  if (d.lost_records > 0)
+    d.notes.push_back(str(d.lost_records,
+                          " of the device's records were lost, and their kernels have no times: "
+                          "profile fewer steps, or raise ProfileOptions.max_events (",
+                          d.options.max_events, ")"));
+}
+
 void add_every_step(Profile::Data& d, i64 earlier, Frame at) {
   const bool many = earlier + 1 >= kManyProfiles;
   if (!many && d.steps < kManySteps) return;
@@ -103,6 +111,7 @@ void add_unused_forward(Profile::Data& d) {
 void advise(Profile::Data& d, i64 earlier, Frame at) {
   add_left_open(d);
   add_lost(d);
+  add_lost_records(d);
   add_every_step(d, earlier, at);
   add_unused_forward(d);
 }

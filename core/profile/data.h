@@ -17,6 +17,9 @@ struct Profile::Data {
   std::vector<Accesses> accesses{{}};
   ProfileOptions options{};
   i64 begin_ns = 0, length_ns = 0, steps = 0, dropped = 0;
+  i64 lost_records = 0;    // of the device
+  std::string times_from;  // "cupti", "events"; "": none were asked for
+  std::string no_records;  // why there are none of CUPTI's
   // Of the profiling thread: the time of its outermost ranges, and of that what was lost.
   i64 in_ranges_ns = 0, lost_ns = 0;
   i64 allocated = 0, released = 0;  // outside of all ranges

@@ -51,7 +51,12 @@ const std::vector<Accesses>& Profile::accesses() const { return data_->accesses;
 double Profile::seconds() const { return double(data_->length_ns) * 1e-9; }
 i64 Profile::begin_ns() const { return data_->begin_ns; }
 i64 Profile::steps() const { return data_->steps; }
-i64 Profile::dropped() const { return data_->dropped; }
+i64 Profile::dropped() const { return data_->dropped + data_->lost_records; }
+std::string Profile::device_times_from() const {
+  for (const Event& e : data_->events)
+    if (e.device_ns() > 0) return data_->times_from;
+  return "";
+}
 const ProfileOptions& Profile::options() const { return data_->options; }
 const std::vector<std::string>& Profile::notes() const { return data_->notes; }
 

@@ -101,10 +101,11 @@ void Recorder::start(const ProfileOptions& o) {
   shape_numbers_.clear();
   accesses_.assign(1, {});
   free_accesses_.clear();
-  device_times_.start(o.device_times, o.max_events);
+  const u64 run = runs.fetch_add(1) + 1;
+  device_.start(o, run);
   transfers_.clear();
   hear_transfers(*this);
-  run_.store(runs.fetch_add(1) + 1, std::memory_order_release);
+  run_.store(run, std::memory_order_release);
   log();  // thread 0 is this one
   begin_ns_ = steady_ns();
 }
@@ -170,8 +171,7 @@ void Recorder::begin(const Range& r) noexcept {
       if (shapes_.load(std::memory_order_relaxed)) e.shapes = shapes_of(l, r);
     }
     l.open.push_back(e);
-    if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
-      device_times_.before(e.id, r.device, r.stream);
+    if (device_.begin(r, e.id)) ++l.pushed;
     if (counted(r)) l.before = access_counter().so_far();
     l.open.back().begin_ns = steady_ns();
   });
@@ -183,8 +183,9 @@ void Recorder::end(const Range& r) noexcept {
     if (l.open.empty()) return;  // it had begun before the profile did
     if (r.node) l.open.back().node = r.node;
     l.open.back().left_open = r.left_open;
-    if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
-      device_times_.after(l.open.back().id);
+    const bool pushed = l.pushed > 0;
+    if (pushed) --l.pushed;
+    device_.end(r, l.open.back().id, pushed);
     if (counted(r)) l.open.back().accesses = accesses_since(l.before);
     close(l, now);
   });
@@ -297,10 +298,17 @@ void Recorder::collect(ThreadLog& l, Profile::Data& d, i64 now) {
   d.threads.push_back(l.number == 0 ? "main" : str("thread ", l.number));
 }
 
+// What is open on this thread is CUPTI's no more.
+void Recorder::pop_own() {
+  with_log([&](ThreadLog& l) {
+    for (; l.pushed > 0; --l.pushed) device_.pop();
+  });
+}
+
 Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
   std::exception_ptr failed;
   try {
-    device_times_.wait();
+    device_.wait();
   } catch (...) {
     failed = std::current_exception();
   }
@@ -323,7 +331,7 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
     d.accesses = accesses_;
   }
   d.dropped += no_memory_.load();
-  if (!failed) device_times_.fill_in(d.events);
+  if (!failed) device_.fill_in(d, next_id_.load());
   d.failed = failed;
   for (Event& e : d.events) {
     e.begin_ns -= begin_ns_;
@@ -339,11 +347,12 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
 }
 
 void Recorder::drop() {
+  const bool own_process = process_ == getpid();
+  if (own_process) pop_own();
   hear_no_transfers(*this);
   run_.store(0, std::memory_order_release);
   if (counts_.exchange(false)) access_counter().stop();
-  const bool own_process = process_ == getpid();
-  device_times_.stop();
+  device_.stop();
   {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < used_; ++i) {
@@ -353,6 +362,7 @@ void Recorder::drop() {
       l.run = 0;
       l.owner = {};
       l.open.clear();
+      l.pushed = 0;
       std::deque<Event>().swap(l.ended);
       l.oldest = 0;
       l.in_ranges_ns = l.lost_ns = l.lost = l.allocated = l.released = 0;

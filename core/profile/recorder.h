@@ -12,7 +12,7 @@
 
 #include "warptape/core/profile.h"
 #include "warptape/core/profile/data.h"
-#include "warptape/core/profile/device_times.h"
+#include "warptape/core/profile/device_source.h"
 
 namespace wt::profiler {
 
@@ -23,6 +23,7 @@ struct ThreadLog {
   std::thread::id owner{};
   u32 number = 0;
   std::vector<Event> open{};
+  size_t pushed = 0;  // of them, the innermost ones: DeviceSource has pushed them
   std::deque<Event> ended{};
   size_t oldest = 0;  // of `ended`, once that is a ring
   i64 in_ranges_ns = 0, lost_ns = 0, lost = 0;
@@ -60,6 +61,7 @@ class Recorder final : public Observer {
   u32 accesses_since(const Accesses& before);
   void close(ThreadLog& l, i64 now);
   void collect(ThreadLog& l, Profile::Data& d, i64 now);
+  void pop_own();
   u32 shapes_of(ThreadLog& l, const Range& r);
   // f(log) under its lock, if it is still for this run.
   template <class F>
@@ -83,7 +85,7 @@ class Recorder final : public Observer {
   std::unordered_map<u64, u32> shape_numbers_{};
   std::vector<Accesses> accesses_{};
   std::vector<u32> free_accesses_{};  // of ranges that were lost
-  DeviceTimes device_times_{};
+  DeviceSource device_{};
   std::mutex transfers_mutex_{};
   std::map<std::tuple<Transfer::Kind, bool, u32, FrameId>, Transfer> transfers_{};
 };

@@ -31,7 +31,7 @@ void judge(Row& r, const Load& load) {
     r.bound = "waiting";
     return;
   }
-  if (load.untimed) return;  // nobody knows
+  if (load.untimed && load.kernel_ns == 0) return;  // nobody knows
   if (load.kernels == 0) {
     r.bound = "host";
     return;

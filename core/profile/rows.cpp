@@ -59,13 +59,16 @@ class Common {
   std::vector<u32> ids_{};
 };
 
+// A kernel of a graph whose operator is known.
+bool of_replay(const Event& e) { return e.device_only && e.op; }
+
 class Gatherer {
  public:
   explicit Gatherer(const Profile::Data& d) : d_(d), inclusive_(with_those_inside(d)) {
     backward_.resize(d.events.size());
     for (u32 i = 0; i < d.events.size(); ++i)  // those around come first
-      backward_[i] =
-          d.events[i].kind == Kind::backward || (d.parents[i] != kNone && backward_[d.parents[i]]);
+      backward_[i] = d.events[i].kind == Kind::backward || d.events[i].of_backward ||
+                     (d.parents[i] != kNone && backward_[d.parents[i]]);
   }
   bool backward(u32 i) const { return backward_[i]; }
 
@@ -102,11 +105,11 @@ class Gatherer {
     r.waited_ns += e.waited_ns;
     if (e.accesses) r.accesses += d_.accesses[e.accesses];
     lines_[to].add(e.frame);
-    if (e.kind != Kind::kernel) {
+    if (e.kind != Kind::kernel || of_replay(e)) {
       modules_[to].add(e.mode_id);
       shapes_[to].add(e.shapes);
     }
-    count_load(e, r, out_.loads[to]);
+    count_load(event, r, out_.loads[to]);
   }
   // Its time is a part of the row's total, unless it is inside of another one of the row.
   void count_total(u32 event, u32 to) {
@@ -139,15 +142,20 @@ class Gatherer {
   Gathered& out() { return out_; }
 
  private:
-  void count_load(const Event& e, Row& r, Load& load) {
+  void count_load(u32 event, Row& r, Load& load) {
+    const Event& e = d_.events[event];
     if (e.kind != Kind::kernel) return;
     r.kernel_ns += e.host_ns();
-    r.device_self_ns += time_on_device(e);
-    const Roofs::Least least = roofs_.least(e);
+    const i64 own = time_on_device(e);
+    r.device_self_ns += own;
     ++load.kernels;
-    load.queued |= has_device_times(e);
-    load.untimed |= e.device.kind == DeviceKind::cuda && !has_device_times(e);
-    load.kernel_ns += time_on_device(e);
+    // A graph's launch has the time of its kernels to be weighed against.
+    const i64 ns = own ? own : inclusive_[event].device_ns;
+    load.queued |= has_device_times(e) || ns > own;
+    load.untimed |= e.device.kind == DeviceKind::cuda && ns == 0;
+    load.kernel_ns += ns;
+    if (e.device_only && !e.op) return;  // nobody knows what it has to do
+    const Roofs::Least least = roofs_.least(e);
     load.memory_ns += least.memory_ns;
     load.arithmetic_ns += least.arithmetic_ns;
   }
@@ -190,6 +198,14 @@ class Names {
   std::map<Key, u32> rows_{};
 };
 
+// Of a graph's kernel the row that its operator has where it runs by itself.
+u32 row_of_replayed(Gatherer& g, Names& names, u32 i, const Event& e) {
+  const int kind = int(e.of_backward ? Kind::backward : Kind::op);
+  return names.row(g, {kind, e.op->name, nullptr, 0, e.thread != 0}, i, [&] {
+    return str(e.op->name, e.of_backward ? ".backward" : "", thread_mark(e));
+  });
+}
+
 // A kernel is its operator's, and all that a backward runs is the backward's own.
 Gathered by_operator(const Profile::Data& d, const TableOptions& o) {
   Gatherer g(d);
@@ -197,15 +213,18 @@ Gathered by_operator(const Profile::Data& d, const TableOptions& o) {
   for (u32 i = 0; i < d.events.size(); ++i) {
     const Event& e = d.events[i];
     const u32 p = d.parents[i];
-    const bool inside = p != kNone && d.events[p].kind != Kind::user;
+    const bool in_graph = e.device_only && p != kNone && d.events[p].kind == Kind::kernel;
+    const bool inside = p != kNone && d.events[p].kind != Kind::user && !in_graph;
     const bool folded =
         inside && (e.kind == Kind::kernel ||
                    (e.kind == Kind::op && g.out().rows[g.out().of_event[p]].backward));
     const u64 shapes = o.shapes && of_library(e) ? e.shapes : 0;
     const u32 row = folded ? g.out().of_event[p]
-                           : names.row(g, {int(e.kind), e.name, nullptr, shapes, e.thread != 0}, i,
-                                       [&] { return operator_name(e) + thread_mark(e); });
-    if (!folded) g.out().rows[row].backward = e.kind == Kind::backward;
+                    : of_replay(e)
+                        ? row_of_replayed(g, names, i, e)
+                        : names.row(g, {int(e.kind), e.name, nullptr, shapes, e.thread != 0}, i,
+                                    [&] { return operator_name(e) + thread_mark(e); });
+    if (!folded) g.out().rows[row].backward = e.kind == Kind::backward || e.of_backward;
     const bool nested = g.inside_of_row(i, row);
     g.count(i, row, !folded);
     if (!nested) g.count_total(i, row);

@@ -229,6 +229,11 @@ class Printer {
   std::vector<size_t> widths_{};
 };
 
+std::string source_text(const Profile::Data& d) {
+  if (d.times_from == "cupti") return "Times of the device: CUPTI's records\n";
+  return str("Times of the device: events around launches (no CUPTI: ", d.no_records, ")\n");
+}
+
 std::string totals(const Sheet& s, const Profile::Data& d) {
   std::string out = str("Self CPU time total: ", time_text(double(d.length_ns)));
   if (d.steps > 1)
@@ -242,6 +247,7 @@ std::string totals(const Sheet& s, const Profile::Data& d) {
         "Sectors and bank conflicts are counted on simt, by kernels that are slower for it: times "
         "say nothing of the program\n";
   if (s.device == "CUDA" && !s.queued) out += "No times of the device were taken\n";
+  if (s.device == "CUDA" && s.queued) out += source_text(d);
   if (s.several_threads)
     out += "Rows of other threads are beside the total, which is the profiling thread's time\n";
   if (!s.no_roof.empty()) out += str("No % of roof: ", s.no_roof, "\n");
@@ -332,7 +338,8 @@ std::string Profile::json(const TableOptions& o) const {
   JsonObject all;
   all.add("seconds", seconds()).add("steps", steps()).add("dropped", dropped());
   all.add("group_by", o.group_by).add("device", s.device.empty() ? "CPU" : s.device);
-  all.add("device_times", s.queued).add("no_roof", s.no_roof);
+  all.add("device_times", s.queued).add("device_times_from", device_times_from());
+  all.add("no_cupti", data_->no_records).add("no_roof", s.no_roof);
   all.add_raw("transfers", transfers_json(data_->transfers));
   all.add_raw("notes", "[" + notes + "]").add_raw("rows", "[\n" + rows + "]");
   return all.add_raw("total", row_json(s.total)).str() + "\n";

@@ -71,13 +71,13 @@ struct Longest {
 Longest longest(std::span<const TraceSource> ranks, i64 most) {
   Longest kept;
   for (const TraceSource& s : ranks)
-    for (const Event& e : s.events) kept.all += 1 + is_on_device(e);
+    for (const Event& e : s.events) kept.all += !e.device_only + is_on_device(e);
   if (kept.all <= most) return kept;
   std::vector<i64> times;
   times.reserve(std::size_t(kept.all));
   for (const TraceSource& s : ranks)
     for (const Event& e : s.events) {
-      times.push_back(e.host_ns());
+      if (!e.device_only) times.push_back(e.host_ns());
       if (is_on_device(e)) times.push_back(e.device_ns());
     }
   const auto at = times.begin() + std::ptrdiff_t(most - 1);
@@ -96,7 +96,8 @@ class PageData {
     const TraceParts parts(source);
     TraceTexts texts(source);
     std::vector<std::vector<Slice>> tracks(parts.tracks().size());
-    for (u32 i = 0; i < source.events.size(); ++i) put(tracks, parts.on_thread(i));
+    for (u32 i = 0; i < source.events.size(); ++i)
+      if (!parts.event(i).device_only) put(tracks, parts.on_thread(i));
     parts.for_each_on_device([&](const Slice& s) { put(tracks, s); });
     std::unordered_map<u32, u32> on_thread, on_device;  // the pages' numbers of events
     List list;

@@ -198,7 +198,7 @@ function facts(s){const a=at(s),d=a.d,ns=a.e-a.b,o=[],S=D.strings,add=(k,v)=>{if
 function show(){const box=$('details');box.replaceChildren();
  if(selected<0){element('p','Select a range for its details: '+slices+' are here.',box).className='note';return}
  const a=at(selected);element('h2',D.strings[a.d[1]],box);
- for(const[o,k,back]of partners.get(selected)||[]){
+ for(const[o,k,back]of(partners.get(selected)||[]).slice(0,12)){
   const b=element('button',k?(back?'← its launch':'→ its kernel on the device'):(back?'← its forward':'→ its backward'),box);
   b.onclick=()=>select(o,true)}
  const dl=element('dl','',box);let n=0,sum=0;

@@ -30,11 +30,12 @@ class TraceWriter {
       metadata("thread_sort_index", t, "sort_index", std::to_string(t));
     }
     for (u32 i = 0; i < source.events.size(); ++i)
-      complete(parts.on_thread(i), parts.event(i), texts);
+      if (!parts.event(i).device_only) complete(parts.on_thread(i), parts.event(i), texts);
     parts.for_each_on_device([&](const Slice& s) {
       complete(s, parts.event(s.event), texts);
-      if (parts.event(s.event).begin_ns <= s.begin)
-        flow(Arrow::launch, parts.on_thread(s.event), s);
+      const u32 from = parts.launch_of(s.event);
+      if (from != TraceParts::kNobody && parts.event(from).begin_ns <= s.begin)
+        flow(Arrow::launch, parts.on_thread(from), s);
     });
     parts.for_each_arrow([&](const ArrowEnds& a) {
       if (a.kind == Arrow::tape) flow(a.kind, parts.on_thread(a.from), parts.on_thread(a.to));

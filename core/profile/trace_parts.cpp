@@ -80,7 +80,11 @@ TraceParts::TraceParts(const TraceSource& source) : source_(source) {
   for (const Event& e : source.events) {
     threads = std::max(threads, e.thread + 1);
     if (is_on_device(e)) streams_.emplace(std::pair(to_string(e.device), e.stream), 0);
+    if (e.device_only && e.parent) parents_.emplace(e.parent, kNobody);
   }
+  if (!parents_.empty())
+    for (u32 i = 0; i < source.events.size(); ++i)
+      if (const auto at = parents_.find(source.events[i].id); at != parents_.end()) at->second = i;
   for (u32 t = 0; t < threads; ++t)
     tracks_.push_back({t < source.threads.size() && !source.threads[t].empty() ? source.threads[t]
                        : t == 0                                                ? "main thread"
@@ -92,6 +96,12 @@ TraceParts::TraceParts(const TraceSource& source) : source_(source) {
         stream.second ? str("stream ", ++numbers[stream.first]) : std::string("default stream");
     tracks_.push_back({stream.first + ", " + name, true});
   }
+}
+
+u32 TraceParts::launch_of(u32 i) const {
+  if (!event(i).device_only) return i;
+  const auto at = parents_.find(event(i).parent);
+  return at == parents_.end() ? kNobody : at->second;
 }
 
 u32 TraceParts::track_of_stream(const Event& e) const {
@@ -153,7 +163,7 @@ void TraceParts::for_each_arrow(const std::function<void(const ArrowEnds&)>& f) 
           f({Arrow::tape, *from, by_node[at]});
   }
   for (u32 i = 0; i < source_.events.size(); ++i)
-    if (is_on_device(event(i))) f({Arrow::launch, i, i});
+    if (is_on_device(event(i)) && launch_of(i) != kNobody) f({Arrow::launch, launch_of(i), i});
 }
 
 void TraceParts::for_each_level(const std::function<void(const Device&, i64, i64)>& f) const {

@@ -26,7 +26,9 @@ enum class Arrow : u8 {
 };
 struct ArrowEnds {
   Arrow kind;
-  u32 from, to;  // events; of a launch the same one: on its thread and on its stream
+  // Events; of a launch the same one, on its thread and on its stream, or of work of the device
+  // alone the range that queued it.
+  u32 from, to;
 };
 
 class TraceParts {
@@ -36,7 +38,11 @@ class TraceParts {
   // Threads first, then streams.
   const std::vector<Track>& tracks() const { return tracks_; }
   const Event& event(u32 i) const { return source_.events[i]; }
+  // Not of device_only events, which no thread has.
   Slice on_thread(u32 i) const;
+  static constexpr u32 kNobody = ~u32{0};
+  // The event that queued what the device did of event i; kNobody: it is not known.
+  u32 launch_of(u32 i) const;
   // In the order of a stream's begins, which never overlap: measured times that do are cut.
   void for_each_on_device(const std::function<void(const Slice&)>& f) const;
   void for_each_arrow(const std::function<void(const ArrowEnds&)>& f) const;
@@ -47,6 +53,7 @@ class TraceParts {
   const TraceSource& source_;
   std::vector<Track> tracks_;
   std::map<std::pair<std::string, void*>, u32> streams_;  // their tracks
+  std::unordered_map<u32, u32> parents_;                  // of device_only events: id to event
   u32 track_of_stream(const Event& e) const;
   std::optional<u32> recorder_of(std::span<const u32> same, const Event& backward) const;
 };

@@ -86,6 +86,7 @@ struct CudaApi {
   int (*end_capture)(void* stream, void** graph);  // a cudaGraph_t; null after an error
   int (*instantiate)(void** exec, void* graph);
   int (*graph_size)(void* graph, size_t* nodes);
+  int (*capture_size)(void* stream, size_t* nodes);  // of the capture that is under way
   int (*free_graph)(void* graph);
   int (*launch_graph)(void* exec, void* stream);
   int (*free_exec)(void* exec);

@@ -53,12 +53,18 @@ void free_graph(Device, void* graph) noexcept {
   delete g;
 }
 
+i64 size(void* graph) { return i64(static_cast<CudaGraph*>(graph)->nodes); }
+
+i64 recorded(Device, void* stream) noexcept {
+  size_t nodes = 0;
+  const int code = api().capture_size(stream, &nodes);
+  if (code != kCudaSuccess) api().last_error();  // a refused question is no launch's error
+  return code == kCudaSuccess ? i64(nodes) : -1;
+}
+
 }  // namespace
 
 namespace detail {
-const GraphBackend cuda_graphs = {
-    begin,  end,        abandon,
-    launch, free_graph, [](void* g) {
-                                    return i64(static_cast<CudaGraph*>(g)->nodes); }};
+const GraphBackend cuda_graphs = {begin, end, abandon, launch, free_graph, size, recorded};
 }  // namespace detail
 }  // namespace wt

@@ -82,6 +82,18 @@ int copy(void* to, const void* from, size_t bytes, CudaCopy kind, void* s) {
   return cudaMemcpyAsync(to, from, bytes, kKinds[int(kind)], stream(s));
 }
 
+int capture_size(void* s, size_t* nodes) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t made = nullptr;
+#if CUDART_VERSION >= 13000
+  const cudaError_t e = cudaStreamGetCaptureInfo(stream(s), &status, nullptr, &made);
+#else
+  const cudaError_t e = cudaStreamGetCaptureInfo_v2(stream(s), &status, nullptr, &made);
+#endif
+  if (e != cudaSuccess) return e;
+  return made ? cudaGraphGetNodes(made, nullptr, nodes) : cudaErrorStreamCaptureInvalidated;
+}
+
 constexpr CudaApi kApi = {
     .driver_version = [](int* v) { return int(cudaDriverGetVersion(v)); },
     .runtime_version = [](int* v) { return int(cudaRuntimeGetVersion(v)); },
@@ -134,6 +146,7 @@ constexpr CudaApi kApi = {
               cudaGraphInstantiateWithFlags(reinterpret_cast<cudaGraphExec_t*>(e), graph(g), 0));
         },
     .graph_size = [](void* g, size_t* n) { return int(cudaGraphGetNodes(graph(g), nullptr, n)); },
+    .capture_size = capture_size,
     .free_graph = [](void* g) { return int(cudaGraphDestroy(graph(g))); },
     .launch_graph = [](void* e, void* s) { return int(cudaGraphLaunch(exec(e), stream(s))); },
     .free_exec = [](void* e) { return int(cudaGraphExecDestroy(exec(e))); },

@@ -80,6 +80,10 @@ const GraphBackend simt_graphs = {
     .launch = launch_graph,
     .destroy = [](Device, void* graph) noexcept { delete &list_of(graph); },
     .size = [](void* graph) { return i64(list_of(graph)->work.size()); },
+    .recorded =
+        [](Device, void*) noexcept {
+          return under_way.list ? i64(under_way.list->work.size()) : i64{-1};
+        },
 };
 
 }  // namespace simt_runtime

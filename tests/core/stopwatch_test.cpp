@@ -65,7 +65,8 @@ TEST_CASE("stopwatch and time: they wait for the device") {
   CHECK(fake.queued() == 0);
 }
 
-TEST_CASE("trap T18, row 113: a watch of the cpu that is read while a device is at work says so", "[trap]") {
+TEST_CASE("trap T18, row 113: a watch of the cpu that is read while a device is at work says so",
+          "[trap]") {
   wt_test::FakeCuda fake;
   const wt_test::Warnings heard;
   const std::vector<std::string>& said = wt_test::warnings();

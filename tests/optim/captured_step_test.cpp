@@ -138,9 +138,10 @@ struct CountedCopies {
 };
 
 struct Launches : profiler::Observer {
-  int count = 0;
+  int count = 0, graphs = 0;
   void begin(const profiler::Range& r) noexcept override {
-    count += r.kind == profiler::Kind::kernel && r.device.kind != DeviceKind::cpu;
+    if (r.kind != profiler::Kind::kernel || r.device.kind == DeviceKind::cpu) return;
+    ++(r.graph ? graphs : count);
   }
 };
 
@@ -167,6 +168,7 @@ void check_replays(Device d) {
     const profiler::ObserverScope watch(launches);
     for (int i = 0; i < steps; ++i) once(there);
     CHECK(host_copies == 0);
+    CHECK(launches.graphs == steps);
     CHECK(launches.count <= steps * 2);  // the batch, within the device
     for (int i = 0; i < 20; ++i) once(here);
     CHECK(host_copies == 20 * 2);

@@ -276,8 +276,15 @@ struct FakeCalls {
     *nodes = f().graphs_.at(graph)->work.size();
     return 0;
   }
+  static int capture_size(void*, size_t* nodes) {
+    const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
+    const FakeCuda::Capture* c = f().own_capture();
+    *nodes = c ? c->work.size() : 0;
+    return c ? 0 : int(kCudaCaptureInvalidated);
+  }
   static int launch_graph(void* exec, void* s) {
     WT_FAKE_ENTER(launch_graph);
+    if (f().launching) f().launching(f().graphs_.at(exec)->work.size());
     for (const FakeCuda::Work& w : f().graphs_.at(exec)->work) f().push(s, w);
     return 0;
   }
@@ -333,6 +340,7 @@ static constexpr CudaApi kFake = {
     .end_capture = FakeCalls::end_capture,
     .instantiate = FakeCalls::instantiate,
     .graph_size = FakeCalls::graph_size,
+    .capture_size = FakeCalls::capture_size,
     .free_graph = FakeCalls::free_graph,
     .launch_graph = FakeCalls::launch_graph,
     .free_exec = FakeCalls::free_exec,

@@ -51,6 +51,8 @@ class FakeCuda {
 
   // While set: hears "record e1 s1" and "s1 after e1" when they are asked for.
   std::function<void(const std::string&)> heard;
+  // While set: hears each launch of a graph of so many nodes, inside of it.
+  std::function<void(size_t nodes)> launching;
   // "s1", in the order of being made; "default".
   std::string name_of(void* stream_or_event);
 

@@ -12,6 +12,7 @@
 #include "warptape/autograd/recording.h"
 #include "warptape/autograd/vmap.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/profile.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/train_step.h"
@@ -409,4 +410,13 @@ TEST_CASE("a captured training step runs eagerly while it is recorded") {
   CHECK(steps[2].number == 10);
   CHECK(steps[2].entries.size() == steps[1].entries.size());
   CHECK(steps[2].entries.size() > 8);
+}
+
+TEST_CASE("record: what the Recorder copies is not the program's in a profile") {
+  const TempDir dir;
+  const Tensor x = ones({64}, {.device = Device::simt()});
+  Recorder recorder(dir / "r.wtd");
+  const profiler::Profile p = profiler::profile([&] { recorder.step(1, [&] { (void)exp(x); }); });
+  CHECK(steps_of(dir / "r.wtd").size() == 1);
+  CHECK(p.transfers().empty());
 }

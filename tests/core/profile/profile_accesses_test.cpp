@@ -4,6 +4,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/profile.h"
+#include "warptape/core/profile/roof.h"
 #include "warptape/kernels/simt/counters.h"
 #include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/support/catch.h"
@@ -54,6 +55,17 @@ TEST_CASE("row 105: sectors, bank conflicts and lanes of simt's kernels are a pr
   const profiler::Scope first({.counters = true});
   CHECK(mentions(message_of([] { const profiler::Scope second({.counters = true}); }),
                  "counts accesses already"));
+}
+
+TEST_CASE("row 106: what bounds kernels of a device whose times were not taken is not guessed") {
+  Row r{.self_ns = 1000};
+  profiler::judge(r, {.untimed = true, .kernels = 3});
+  CHECK(r.bound.empty());
+  profiler::judge(r, {.queued = true, .kernels = 3, .kernel_ns = 100});
+  CHECK(r.bound == "launch");
+  Row waits{.self_ns = 1000, .waited_ns = 501};
+  profiler::judge(waits, {.untimed = true, .kernels = 3});
+  CHECK(waits.bound == "waiting");
 }
 
 TEST_CASE("row 106: a row that mostly waits for its device is called so, the others are not") {

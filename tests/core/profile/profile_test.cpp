@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
@@ -15,6 +16,7 @@
 #include "warptape/tests/support/child.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/fake_cuda.h"
 
 using namespace wt;
 using profiler::Event;
@@ -259,6 +261,23 @@ TEST_CASE("profile: a ring of ranges keeps the newest, and the sums") {
   CHECK_THROWS_AS(profiler::profile([] {}, {.max_events = 0}), UsageError);
 }
 
+TEST_CASE("profile: a thread that comes when there is no room keeps a sixteenth") {
+  const Tensor x = ones({4});
+  const Profile p = profiler::profile(
+      [&] {
+        for (int i = 0; i < 50; ++i) (void)exp(x);
+        std::thread([&] {
+          for (int i = 0; i < 50; ++i) (void)tanh(x);
+        }).join();
+      },
+      {.max_events = 32});
+  CHECK(p.events().size() == 34);
+  i64 late = 0;
+  for (const Event& e : p.events()) late += e.thread == 1;
+  CHECK(late == 2);
+  CHECK(find(p, Kind::op, "tanh") != nullptr);
+}
+
 TEST_CASE("profile: a program that throws leaves what it has done") {
   const Tensor x = ones({2, 3});
   const auto program = [&] {
@@ -324,6 +343,40 @@ TEST_CASE("trap T4: a schedule profiles some steps of a long run") {
   for (int step = 0; step < 20; ++step) CHECK(active[size_t(step)] == (step < 12 && step % 6 >= 3));
   CHECK_THROWS_AS((profiler::Schedule{.active = 0}), UsageError);
   CHECK_THROWS_AS((profiler::Schedule{.wait = -1}), UsageError);
+}
+
+TEST_CASE("profile: a schedule that could not begin goes on when it can") {
+  const Tensor x = ones({4});
+  profiler::Schedule s{.wait = 1, .active = 1, .done = [](const Profile&) {}};
+  {
+    const profiler::Scope a, b, c, d;  // all that there can be
+    CHECK_THROWS_AS(s.step(), UsageError);
+    s.step();
+    CHECK(s.cycles() == 0);
+  }
+  s.step();
+  s.step();
+  CHECK(s.cycles() == 1);
+}
+
+TEST_CASE("profile: a device that turns out to have failed leaves the profile, and its error") {
+  wt_test::FakeCuda fake;
+  const Device d = Device::cuda();
+  const Tensor host = pin(zeros({4}), d);
+  Profile kept;
+  const auto keep = [&](const Profile& p) { kept = p; };
+  const std::string error = message_of([&] {
+    profiler::profile(
+        [&] {
+          const auto r = profiler::range("step");
+          (void)copy_async(host, d);
+          fake.fail("wait_stream", 1);
+        },
+        {.on_throw = keep});
+  });
+  fake.fail("wait_stream", 0);
+  CHECK(mentions(error, "cudaStreamSynchronize"));
+  CHECK(count(kept, Kind::user, "step") == 1);
 }
 
 TEST_CASE("trap T4: profiling every step of a long run gives a line of advice") {

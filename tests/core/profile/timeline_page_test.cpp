@@ -118,3 +118,18 @@ TEST_CASE("timeline: arrows join the slices of the page") {
   CHECK(mentions(data, "\"arrows\":[0,1,0,2,3,1]"));
   CHECK(mentions(data, "\"name\":\"cuda:0, default stream\",\"flat\":1"));
 }
+
+TEST_CASE("timeline: work of the device alone is on its stream, joined to what queued it") {
+  std::vector<Event> events{event("graph", 1, 0, 10), event("k", 2, 0, 0), event("l", 3, 0, 0)};
+  for (Event& e : events) e.kind = Kind::kernel, e.device = Device::cuda(0);
+  for (size_t i = 1; i < 3; ++i) {
+    events[i].device_only = true;
+    events[i].parent = 1;
+    events[i].device_begin_ns = i64(10 * i), events[i].device_end_ns = i64(10 * i + 5);
+  }
+  const TraceSource one[] = {{.events = events}};
+  const std::string data = data_of(page_of(one));
+  CHECK(mentions(data, "\"name\":\"main thread\",\"flat\":0,\"s\":[0,10,0]"));
+  CHECK(mentions(data, "\"flat\":1,\"s\":[10,5,1,10,5,2]"));
+  CHECK(mentions(data, "\"arrows\":[0,1,1,0,2,1]"));
+}

@@ -280,6 +280,45 @@ TEST_CASE("trace: an arrow to each backward of a node, none without a forward or
   CHECK(count(trace, "f", "backward") == 2);
 }
 
+TEST_CASE("trace: arrows of two threads whose nodes have the same numbers") {
+  std::vector<Event> events{event(Kind::op, "relu", 0, 10), event(Kind::op, "relu", 2, 12),
+                            event(Kind::backward, "relu", 20, 30),
+                            event(Kind::backward, "relu", 21, 31)};
+  for (Event& e : events) e.node = 7;
+  events[1].thread = events[3].thread = 1;
+  const TraceSource one[] = {{.events = events}};
+  std::vector<std::string> ends;  // tracks and times
+  for (const Value& e : trace_of(one))
+    if (e.has("cat") && e["name"].text == "backward")
+      ends.push_back(e["ph"].text + e["tid"].text + " " + e["ts"].text);
+  std::sort(ends.begin(), ends.end());
+  REQUIRE(ends.size() == 4);
+  const std::string first = ends[0].substr(1, 1), second = ends[1].substr(1, 1);
+  CHECK(first != second);
+  CHECK(ends[2].substr(0, 2) == "s" + first);
+  CHECK(ends[3].substr(0, 2) == "s" + second);
+}
+
+TEST_CASE("trace: work of the device alone is on its stream, with an arrow from what queued it") {
+  int stream = 0;
+  std::vector<Event> events{event(Kind::kernel, "graph", 100, 200),
+                            on_device(event(Kind::kernel, "a", 100, 100), &stream, 150, 300),
+                            on_device(event(Kind::kernel, "b", 100, 100), &stream, 300, 400),
+                            on_device(event(Kind::kernel, "others", 500, 500), &stream, 500, 600)};
+  events[0].device = Device::cuda(0), events[0].stream = &stream;
+  for (size_t i = 1; i < 4; ++i) events[i].device_only = true;
+  events[1].parent = events[2].parent = events[0].id;
+  const TraceSource one[] = {{.events = events}};
+  const std::vector<Value> trace = trace_of(one);
+  for (const char* name : {"graph", "a", "b", "others"}) CHECK(count(trace, "X", name) == 1);
+  CHECK((*find(trace, "X", "graph"))["tid"].text == "0");
+  CHECK((*find(trace, "X", "a"))["tid"].text == "1");
+  CHECK((*find(trace, "X", "a"))["ts"].text == "0.150");
+  CHECK(count(trace, "s", "launch") == 2);  // nobody knows who queued the third
+  for (const Value& e : trace)
+    if (e["ph"].text == "s") CHECK(e["tid"].text == "0");
+}
+
 TEST_CASE("trace: the counter adds up what ranges allocate and release, by device") {
   std::vector<Event> events{event(Kind::op, "a", 0, 10), event(Kind::op, "b", 20, 30),
                             event(Kind::op, "c", 40, 50)};
