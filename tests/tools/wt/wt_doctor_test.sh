@@ -22,7 +22,7 @@ expect() {
 {
   expect 10 '[threads-many]' fashion $small --threads $(($(nproc) + 3))
   expect 10 '[workers-many]' fashion $small --workers $(($(nproc) + 3))
-  expect 10 '[loss-flat]' fashion $small --lr 1e-12 --plot "$here/rates.svg" --html "$here/page.html"
+  expect 10 '[loss-flat]' fashion $small --lr 1e-12 --warmup 0 --plot "$here/rates.svg" --html "$here/page.html"
   expect 8 'missing/page.html' fashion $small --html "$here/missing/page.html"
   expect 10 '[step-fails]' fashion --data "$here/missing"
   expect 10 '[step-fails]' charlm --data "$here/missing"
@@ -35,7 +35,7 @@ for part in '<!doctype html>' 'id="loss-flat"' '<svg class="chart"' '</html>'; d
   grep -qF "$part" "$here/page.html" || fail "--html: no $part"
 done
 
-"$wt" doctor fashion --set model=mlp --batch 16 --examined 6 --lr 1e-12 --json >"$here/json"
+"$wt" doctor fashion --set model=mlp --batch 16 --examined 6 --lr 1e-12 --warmup 0 --json >"$here/json"
 [ $? -eq 10 ] || fail "--json: exit code $?"
 python3 - "$here/json" "$root/docs/doctor.md" <<'END_OF_PYTHON' || fail "--json: $(cat "$here/json")"
 import json, re, sys
