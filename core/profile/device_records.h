@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "warptape/core/cupti/session.h"
 #include "warptape/core/graph/graph_kernels.h"
-#include "warptape/core/profile/cupti/session.h"
 #include "warptape/core/profile/data.h"
 
 namespace wt::profiler {

@@ -1,5 +1,5 @@
 // Our declarations of CUPTI's records against the header of a toolkit, where there is one.
-#include "warptape/core/profile/cupti/layout.h"
+#include "warptape/core/cupti/layout.h"
 
 #include <cstddef>
 

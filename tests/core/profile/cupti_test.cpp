@@ -1,13 +1,13 @@
 // Times of the device from CUPTI's records: a library of the tests' over the fake runtime.
 #include <dlfcn.h>
 
+#include "warptape/core/cupti/function_name.h"
+#include "warptape/core/cupti/library.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/graph.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/profile.h"
-#include "warptape/core/profile/cupti/function_name.h"
-#include "warptape/core/profile/cupti/library.h"
 #include "warptape/core/profile_trace.h"
 #include "warptape/core/stream.h"
 #include "warptape/tests/support/ambient.h"

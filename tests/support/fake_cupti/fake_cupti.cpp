@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "warptape/core/profile/cupti/layout.h"
+#include "warptape/core/cupti/layout.h"
 #include "warptape/tests/support/fake_cupti/fake_cupti.h"
 
 using namespace wt;

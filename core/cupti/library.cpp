@@ -1,4 +1,4 @@
-#include "warptape/core/profile/cupti/library.h"
+#include "warptape/core/cupti/library.h"
 
 namespace wt::profiler::cupti {
 namespace {

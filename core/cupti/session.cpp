@@ -1,4 +1,4 @@
-#include "warptape/core/profile/cupti/session.h"
+#include "warptape/core/cupti/session.h"
 
 #include <unistd.h>
 
@@ -12,8 +12,8 @@
 #include <mutex>
 #include <vector>
 
-#include "warptape/core/profile/cupti/function_name.h"
-#include "warptape/core/profile/cupti/library.h"
+#include "warptape/core/cupti/function_name.h"
+#include "warptape/core/cupti/library.h"
 
 namespace wt::profiler::cupti {
 namespace {

@@ -1,4 +1,4 @@
-#include "warptape/core/profile/cupti/function_name.h"
+#include "warptape/core/cupti/function_name.h"
 
 #include <cxxabi.h>
 

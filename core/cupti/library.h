@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "warptape/core/cupti/layout.h"
 #include "warptape/core/machine/load_library.h"
-#include "warptape/core/profile/cupti/layout.h"
 
 namespace wt::profiler::cupti {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "warptape/core/profile/cupti/layout.h"
+#include "warptape/core/cupti/layout.h"
 
 namespace wt::profiler::cupti {
 
