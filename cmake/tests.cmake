@@ -151,7 +151,7 @@ function(wt_tests)
     add_library(${library} MODULE tests/support/${library}/${library}.cpp)
     target_link_libraries(${library} PRIVATE wt_common)
   endforeach()
-  set_property(SOURCE tests/core/cupti_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+  set_property(SOURCE tests/core/cupti/cupti_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
     "WT_FAKE_CUPTI=\"$<TARGET_FILE:fake_cupti>\"")
   set_property(SOURCE tests/core/machine/machine_state_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
     "WT_FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
