@@ -1,6 +1,6 @@
 // CUPTI's activity interface as far as it is used, by its documentation: a build needs no toolkit,
 // and any version since CUDA 9 will do. Records of kernels, copies and fills have grown since, at
-// their ends alone. tests/core/cupti_layout_test.cpp holds all of it against the toolkit's
+// their ends alone. tests/core/cupti/cupti_layout_test.cpp holds all of it against the toolkit's
 // header where there is one. Internal.
 #pragma once
 #include <cstddef>
