@@ -22,6 +22,7 @@ struct Profile::Data {
   std::string no_records;  // why there are none of CUPTI's
   // Of the profiling thread: the time of its outermost ranges, and of that what was lost.
   i64 in_ranges_ns = 0, lost_ns = 0;
+  i64 waited_ns = 0;                // of it, outside of all ranges
   i64 allocated = 0, released = 0;  // outside of all ranges
   std::exception_ptr failed{};      // what a device did wrong, known at the end
 

@@ -255,7 +255,7 @@ void Recorder::released(const Memory& m) noexcept {
 void Recorder::transferred(const Transfer& t) noexcept {
   if (t.kind == Transfer::Kind::wait || t.pageable)
     with_log([&](ThreadLog& l) {
-      if (!l.open.empty()) l.open.back().waited_ns += t.host_ns;
+      (l.open.empty() ? l.waited_ns : l.open.back().waited_ns) += t.host_ns;
     });
   try {
     const std::lock_guard lock(transfers_mutex_);
@@ -293,6 +293,7 @@ void Recorder::collect(ThreadLog& l, Profile::Data& d, i64 now) {
   d.released += l.released;
   if (l.number == 0) {
     d.in_ranges_ns = l.in_ranges_ns;
+    d.waited_ns = l.waited_ns;
     d.lost_ns = l.lost_ns;
   }
   d.threads.push_back(l.number == 0 ? "main" : str("thread ", l.number));
@@ -365,7 +366,7 @@ void Recorder::drop() {
       l.pushed = 0;
       std::deque<Event>().swap(l.ended);
       l.oldest = 0;
-      l.in_ranges_ns = l.lost_ns = l.lost = l.allocated = l.released = 0;
+      l.in_ranges_ns = l.waited_ns = l.lost_ns = l.lost = l.allocated = l.released = 0;
       l.shapes.clear();
     }
     used_ = 0;

@@ -27,6 +27,7 @@ struct ThreadLog {
   std::deque<Event> ended{};
   size_t oldest = 0;  // of `ended`, once that is a ring
   i64 in_ranges_ns = 0, lost_ns = 0, lost = 0;
+  i64 waited_ns = 0;                // outside of its ranges
   i64 allocated = 0, released = 0;  // outside of its ranges
   Accesses before{};                // the kernel that is open
   std::unordered_map<u64, u32> shapes{};

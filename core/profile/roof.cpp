@@ -27,7 +27,7 @@ void judge(Row& r, const Load& load) {
   if (load.kernel_ns > 0)
     r.roof = std::max(load.memory_ns, load.arithmetic_ns) / double(load.kernel_ns);
   if (r.outside || r.self_ns + load.kernel_ns == 0) return;
-  if (2 * r.waited_ns > r.self_ns) {
+  if (mostly_waits(r)) {
     r.bound = "waiting";
     return;
   }

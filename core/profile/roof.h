@@ -33,6 +33,7 @@ struct Load {
   i64 kernels = 0, kernel_ns = 0;  // of the device where it has its own times
   double memory_ns = 0, arithmetic_ns = 0;
 };
+inline bool mostly_waits(const Row& r) { return 2 * r.waited_ns > r.self_ns; }
 // Row::roof and Row::bound.
 void judge(Row& r, const Load& load);
 

@@ -154,6 +154,8 @@ Sheet sheet_of(const Profile::Data& d, const TableOptions& o) {
   g.rows.back().allocated = d.allocated;
   g.rows.back().released = d.released;
   g.rows.back().memory_total = d.allocated - d.released;
+  g.rows.back().waited_ns = d.waited_ns;
+  if (mostly_waits(g.rows.back())) g.rows.back().bound = "waiting";
   if (d.dropped > 0) g.rows.push_back(rest("(ranges that are not kept)", d.lost_ns));
   add_total(s, g.rows);
   s.rows = depth_first(std::move(g.rows), parents, key);

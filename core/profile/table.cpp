@@ -240,8 +240,9 @@ std::string totals(const Sheet& s, const Profile::Data& d) {
     out += str(", ", d.steps, " steps of ", time_text(double(d.length_ns) / double(d.steps)));
   out += "\n";
   if (!s.device.empty() && (s.queued || s.device == "simt"))
-    out += str("Self ", s.device, " time total: ", time_text(double(s.total.device_self_ns)),
-               s.queued ? "" : ", host time of the executor that stands in for a GPU", "\n");
+    out +=
+        str("Self ", s.device, " time total: ", time_text(double(s.total.device_self_ns)),
+            s.device == "simt" ? ", host time of the executor that stands in for a GPU" : "", "\n");
   if (d.options.counters)
     out +=
         "Sectors and bank conflicts are counted on simt, by kernels that are slower for it: times "

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/autograd/recording.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
@@ -235,6 +236,24 @@ bool takes_lmdb(std::string_view file) {
     return false;
   }
 }
+bool takes_recording(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    record::RecordingFile recording(path);
+    u64 bytes = 0;
+    i64 last = -1;
+    for (record::Step s; recording.next(s); last = s.number) {
+      require(s.number > last, "steps rise");
+      for (const std::string& text : s.strings) bytes += text.size() + 4;
+      for (const record::Entry& e : s.entries) {
+        bytes += 20 + 8 * e.shape.size();
+        for (const u32 text : {e.op, e.inside, e.module, e.line, e.kernel})
+          require(text < s.strings.size(), "a text of the step");
+      }
+    }
+    require(bytes <= file.size(), "no more than the file has");
+  });
+}
+
 bool takes_shard(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     const data::Shards s(path);

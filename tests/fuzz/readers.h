@@ -22,6 +22,7 @@ bool takes_npz(std::string_view file);
 bool takes_obj(std::string_view file);
 bool takes_off(std::string_view file);
 bool takes_ply(std::string_view file);
+bool takes_recording(std::string_view file);
 bool takes_safetensors(std::string_view file);
 bool takes_shard(std::string_view file);
 // A record's bytes behind a good check sum.

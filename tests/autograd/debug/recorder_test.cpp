@@ -16,9 +16,11 @@
 #include "warptape/core/random.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/train_step.h"
+#include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
+#include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
 
 using namespace wt;
@@ -299,6 +301,22 @@ TEST_CASE("every flipped bit of a recording is damage") {
     const std::string said = message_of([&] { steps_of(dir / "bad.wtd"); });
     CHECK(said.rfind("DataError: ", 0) == 0);
   }
+}
+
+TEST_CASE("recording: whatever is done to a file, the reader refuses it or reads what is there") {
+  const TempDir dir;
+  {
+    Recorder r(dir / "t.wtd", {.label = "x"});
+    for (i64 n = 1; n <= 3; ++n) r.step(n, [&] { (void)(ones({2, 3}) * double(n)); });
+  }
+  const std::string golden = bytes_of(dir / "t.wtd");
+  REQUIRE(wt_test::takes_recording(golden));
+  const std::vector<std::string_view> words{"\xff\xff\xff\xff", std::string_view("\0\0\0\0", 4),
+                                            "STEP", "\xff\xff\xff\xff\xff\xff\xff\x7f"};
+  FuzzPlan plan(3000, 8);
+  const long long accepted = taken_of(plan, {golden}, words, wt_test::takes_recording);
+  CHECK(accepted > 0);  // what was cut off ends earlier
+  CHECK(accepted < plan.cases / 2);
 }
 
 TEST_CASE("a run that goes on keeps the steps before, and cuts those after") {

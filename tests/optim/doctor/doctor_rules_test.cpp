@@ -150,7 +150,7 @@ const Case kCases[] = {
      [](Evidence& e) {
        for (auto& s : e.steps) s.lookups = 3, s.lookup_us = 300;
      },
-     "3 look-ups and lists of names a step take 300 us, 3 %",
+     "3 look-ups and lists of names a step take 300 us, 3.0 %",
      [](Evidence& e) {
        for (auto& s : e.steps) s.lookups = 1, s.lookup_us = 20;
      }},

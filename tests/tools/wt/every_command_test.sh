@@ -40,7 +40,7 @@ while read -r command; do
     # shellcheck disable=SC2086  # words
     "$wt" $command ${row#*: } >out 2>err </dev/null || fail "wt $command ${row#*: }: exit code $?: $(tail -5 err)"
     [ -s out ] || fail "wt $command ${row#*: } says nothing"
-    [ "$command" != "bench overhead" ] || [ "$(grep -c '"bench":' out)" = 9 ] || fail "bench overhead: $(cat out)"
+    [ "$command" != "bench overhead" ] || [ "$(grep -c '"bench":' out)" = 13 ] || fail "bench overhead: $(cat out)"
   elif grep -qE "^wt $command( |$)" <<<"$pages"; then
     shown=$((shown + 1))
   else

@@ -82,7 +82,7 @@ expect 0 "--export relu wt train fashion --device cuda --steps 20 --set model=ml
 # Row 105: on simt the counters of the kernels as columns, by the program that counts.
 if [ -x "${wt%/*}/wt_race" ]; then
   expect 0 "Bank conflicts" profile fashion $mlp --steps 1 --device simt --counters --out "$here/counters"
-  awk -F, 'NR > 1 && $1 == "linear" { ok = $25 > 0 && $26 > 0 && $26 <= $25 } END { exit !ok }' \
+  awk -F, 'NR > 1 && $1 == "linear" { ok = $24 > 0 && $25 > 0 && $25 <= $24 } END { exit !ok }' \
     "$here/counters/profile.csv" || fail "no sectors of linear: $(cat "$here/counters/profile.csv")"
 else
   expect 2 "wt_race" profile fashion $mlp --steps 1 --device simt --counters

@@ -106,7 +106,7 @@ def timeline(page, where):
 def roofline(page, where):
     page.wait("document.querySelectorAll('#rows tr').length > 3")
     roofs = page.get("[...document.querySelectorAll('.roof')].map(r=>r.dataset.roof)")
-    check(f"{where}: roofs {roofs}", roofs == ([] if "bare" in where else ["copy"]))
+    check(f"{where}: roofs {roofs}", roofs == ([] if "bare" in where else ["copy", "f64"]))
     check(f"{where}: says how to get roofs",
           page.get("document.getElementById('why').textContent.includes('wt bench machine')") == ("bare" in where))
     search(page, where, "linear",
