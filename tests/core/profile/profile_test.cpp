@@ -10,6 +10,7 @@
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/profile/data.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/support/catch.h"
@@ -398,27 +399,59 @@ TEST_CASE("trap T4: profiling every step of a long run gives a line of advice") 
 }
 
 TEST_CASE("trap T4: a second forward in training mode that nothing back-propagates is told") {
-  Net net;
-  const Tensor x = ones({16384, 6});  // that the forward's part of the time is no accident
-  const auto step = [&](bool again) {
-    Tensor loss = net(x).sum();
-    if (again) (void)net(x);
-    loss.backward();
+  // Of two operators, with so many microseconds each; `walked` of them had a backward.
+  static const OpInfo info{.name = "linear"};
+  const FrameId line = intern_frame(Frame::here());
+  const auto notes_of = [&](int forwards, int walked, i64 us, i64 whole_us) {
+    Profile::Data d;
+    const auto add = [&](Kind kind, u64 node) {
+      Event e;
+      e.kind = kind, e.name = "linear", e.op = &info, e.mode_id = 1, e.frame = line;
+      e.id = u32(d.events.size() + 1), e.node = node;
+      e.end_ns = 1000 * us;
+      d.events.push_back(e);
+    };
+    for (int f = 0; f < forwards; ++f)
+      for (int op = 0; op < 2; ++op) add(Kind::op, u64(2 * f + op + 1));
+    for (int f = 0; f < walked; ++f)
+      for (int op = 0; op < 2; ++op) add(Kind::backward, u64(2 * f + op + 1));
+    d.length_ns = 1000 * whole_us;
+    d.tie();
+    profiler::advise(d, 0, Frame{});
+    return d.notes;
   };
-  const Profile clean = profiler::profile([&] { step(false); });
-  CHECK(clean.notes().empty());
-  const Profile twice = profiler::profile([&] { step(true); });
-  REQUIRE(twice.notes().size() == 1);
-  CHECK(notes_mention(twice, "recorded for a backward that never comes"));
-  CHECK(notes_mention(twice, "profile_test.cpp:"));
-  const Profile forward = profiler::profile([&] { (void)net(x); });
-  CHECK(notes_mention(forward, "recorded for a backward that is not in this profile"));
-  CHECK_FALSE(mentions(forward.notes()[0], "second forward"));
-  const Profile quiet = profiler::profile([&] {
-    const NoGrad no;
+  CHECK(notes_of(1, 1, 10, 100).empty());
+  const std::vector<std::string> twice = notes_of(2, 1, 10, 100);
+  REQUIRE(twice.size() == 1);
+  CHECK(mentions(twice[0], "2 operators from profile_test.cpp:"));
+  CHECK(mentions(twice[0], "recorded for a backward that never comes, 20 % of the time: a second"));
+  CHECK(notes_of(2, 1, 1, 100).empty());  // not worth a line
+  const std::vector<std::string> alone = notes_of(1, 0, 40, 100);
+  REQUIRE(alone.size() == 1);
+  CHECK(mentions(alone[0], "a backward that is not in this profile, 80 % of the time: where none"));
+
+  // What real programs record is looked at so.
+  Net net;
+  const Tensor x = ones({64, 6});
+  CHECK(profiler::profile([&] { net(x).sum().backward(); }).notes().empty());
+  CHECK(profiler::profile([&] {
+          const NoGrad no;
+          (void)net(x);
+        })
+            .notes()
+            .empty());
+  const Profile p = profiler::profile([&] {
+    const Tensor loss = net(x).sum();
     (void)net(x);
+    loss.backward();
   });
-  CHECK(quiet.notes().empty());
+  int recorded = 0, walked = 0;
+  for (const Event& e : p.events()) {
+    recorded += e.kind == Kind::op && e.node && !e.parent;
+    walked += p.forward_of(e) != nullptr;
+  }
+  CHECK(recorded == 7);
+  CHECK(walked == 4);
 }
 
 TEST_CASE("row 105: devices that queue have the times of their launches, on the host's clock") {
