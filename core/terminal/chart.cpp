@@ -107,16 +107,32 @@ bool counts(const Chart& chart) {
   return true;
 }
 
+// Short ones, of numbers that lie close together with as many digits as tell them apart.
+std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
+  std::vector<std::string> texts;
+  for (const double t : ticks) texts.push_back(short_number(t));
+  if (std::adjacent_find(texts.begin(), texts.end()) == texts.end()) return texts;
+  const int digits = std::clamp(int(std::ceil(-std::log10(ticks[1] - ticks[0]))), 0, 12);
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f", digits, ticks[i]);
+    texts[i] = text;
+  }
+  return texts;
+}
+
 std::string grid(const Chart& chart, const Layout& l) {
   const auto& [f, x, y] = l;
   std::string out;
   const auto y_ticks =
       y.logarithmic ? log_ticks(y.low, y.high) : linear_ticks(y.low, y.high, 5, false);
-  for (const double tick : y_ticks) {
+  const std::vector<std::string> y_texts = tick_texts(y_ticks);
+  for (std::size_t i = 0; i < y_ticks.size(); ++i) {
+    const double tick = y_ticks[i];
     const std::string at = fixed(y.place(tick));
     out += "<line class=\"grid\" x1=\"" + fixed(f.left) + "\" x2=\"" + fixed(f.width - f.right) +
            "\" y1=\"" + at + "\" y2=\"" + at + "\"/><text class=\"tick\" text-anchor=\"end\" x=\"" +
-           fixed(f.left - 8) + "\" y=\"" + fixed(y.place(tick) + 4) + "\">" + short_number(tick) +
+           fixed(f.left - 8) + "\" y=\"" + fixed(y.place(tick) + 4) + "\">" + y_texts[i] +
            "</text>";
   }
   const auto x_ticks = x.logarithmic

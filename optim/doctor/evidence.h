@@ -136,7 +136,8 @@ struct Evidence {
   std::vector<double> schedule{};  // factors of the steps that were measured, as they should be
   std::vector<double> plan{};      // 64 factors over the planned steps
   double first_loss = NAN, first_loss_again = NAN;  // of the first batch
-  double steepest_rate = NAN, steepest_loss = NAN;  // what the search for a rate found
+  double steepest_rate = NAN, steepest_loss = NAN;  // what the search for a rate found; NaN: none
+  double highest_rate = NAN;                        // that it tried
   EvaluationSeen evaluation{};
   MachineSeen machine{};
 };

@@ -246,6 +246,7 @@ void Examiner::search_rate() {
                                           [&] { return p_.step(true)().loss.value_or(NAN); });
   report_.rate_curve = curve.points;
   e_.steepest_rate = curve.rate, e_.steepest_loss = curve.loss;
+  if (!curve.points.empty()) e_.highest_rate = curve.points.back().first;
 }
 
 // What f throws is a finding: false.

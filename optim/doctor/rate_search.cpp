@@ -69,6 +69,10 @@ RateCurve search_for_rate(const nn::ModuleBase& net, optim::Optimizer& opt,
     if (i > 0 && loss < best)
       best = loss, curve.rate = curve.points.back().first / 3, curve.loss = loss;
   }
+  if (!curve.points.empty()) {
+    const double first = curve.points.front().second;
+    if (!(first - curve.loss > 0.01 * std::abs(first))) curve.rate = curve.loss = NAN;
+  }
   return curve;
 }
 

@@ -11,7 +11,9 @@ namespace wt::doctor {
 
 struct RateCurve {
   std::vector<std::pair<double, double>> points{};  // rate, loss of the step behind it
-  double rate = NAN, loss = NAN;  // a third of the rate with the lowest loss; that loss
+  // A third of the rate with the lowest loss; that loss. NaN where none is a hundredth lower than
+  // the first: what is left is noise.
+  double rate = NAN, loss = NAN;
 };
 // Steps of one batch with rates from a thousandth of the optimizer's to a thousand times it, or
 // from 1e-6 on where that is 0; ends where the loss is four times the lowest one or not finite.

@@ -25,7 +25,8 @@ bool waits_for_data(const Evidence& e) {
   return data_us(e) > kWaitShare * all && data_us(e) > kWaitLeast;
 }
 Finding waiting(const Evidence& e) {
-  const double us = data_us(e), all = mean_of(e, [](const StepSeen&s) { return s.us; });
+  const double share = data_us(e) / mean_of(e, [](const StepSeen& s) { return s.us; });
+  const double all = step_us(e), us = share * all;  // of the step that the report is of
   return {
       .severity = Severity::waste,
       .title = "steps wait for their data",

@@ -39,7 +39,10 @@ double spread_of(const Evidence& e) {
 }
 
 std::string rate_fix(const Evidence& e) {
-  if (!std::isfinite(e.steepest_rate)) return "another rate";
+  if (!std::isfinite(e.steepest_rate))
+    return std::isfinite(e.highest_rate)
+               ? str("no rate up to ", figure(e.highest_rate), " makes it fall: a larger one")
+               : "another rate";
   return str("set_lr(", figure(e.steepest_rate),
              ");  // at three times this the search for a rate saw ", figure(e.steepest_loss));
 }

@@ -164,3 +164,10 @@ TEST_CASE("plot: a logarithmic x axis has a decade everywhere as wide, and no pl
   CHECK(well_formed(plot({{"", chart::Points{{1e-3, 1}}}}, {.log_x = true}).svg()));
   CHECK(well_formed(plot({{"", chart::Points{{0, 1}, {-1, 2}}}}, {.log_x = true}).svg()));
 }
+
+TEST_CASE("plot: ticks that lie close together have the digits that tell them apart") {
+  const std::string svg =
+      plot({{"", chart::Points{{1, 2.30801}, {2, 2.30804}, {3, 2.30809}}}}).svg();
+  for (const char* tick : {">2.30802<", ">2.30804<", ">2.30806<"}) CHECK(mentions(svg, tick));
+  CHECK_FALSE(mentions(svg, ">2.308<"));
+}

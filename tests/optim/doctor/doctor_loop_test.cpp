@@ -347,9 +347,9 @@ TEST_CASE("row 79: a loss that does not fall, or rises, and the search for a rat
     const auto r = p.examine_raw(ward.options());
     CHECK(ids(r) == only("loss-flat"));
     REQUIRE(r.rate_curve.size() > 8);
-    // A thousand times the rate is still far too small; the curve says where it goes.
+    // A thousand times the rate is still far too small, and what the losses differ by is noise.
     CHECK(mentions(r.text(), "loss by learning rate:"));
-    CHECK(mentions(r.findings[0].fix, "set_lr("));
+    CHECK(mentions(r.findings[0].fix, "no rate up to "));
     CHECK(p.opt.lr() == 1e-9);  // all is as it was
     const std::vector<double> after = values_of(p.net);
     for (size_t i = 0; i < before.size(); ++i) CHECK(std::abs(after[i] - before[i]) < 1e-6);
@@ -361,6 +361,7 @@ TEST_CASE("row 79: a loss that does not fall, or rises, and the search for a rat
     INFO(r.text());
     REQUIRE(r.find("loss-rises"));
     CHECK(!r.rate_curve.empty());
+    CHECK(mentions(r.find("loss-rises")->fix, "set_lr("));
   }
   {
     Patient p;

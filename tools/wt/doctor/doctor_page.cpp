@@ -149,7 +149,7 @@ std::string rate_chart(const Report& r) {
                                       [](auto& a, auto& b) { return a.second < b.second; });
   return render_chart(
       {.title = "Loss by learning rate",
-       .unit = "of the first batch; everything was put back",
+       .unit = "of the first batch; model and optimizer were put back",
        .series = {{"tried", "train", r.rate_curve, true}, {"lowest", "best", {*least}, true}},
        .wide = true,
        .x = "rate",
