@@ -230,7 +230,7 @@ class Gather {
 double element(const char* data, const Geometry& g, i64 i) {
   for (int d = g.ndim; d-- > 0; i /= g.shape[d])
     data += i % g.shape[d] * g.strides[d] * item_size(g.dtype);
-  double x;
+  double x = 0;
   to_doubles(g.dtype, data, 1, &x);
   return x;
 }
