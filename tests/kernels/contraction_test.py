@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMISE = re.compile(r"the same bits on (all|every|both)\b(?! machine)")
 ALSO = {"dropout", "image_erase", "sample_batch"}  # whose promise is the operator's, or the transform's
 # Of optim_step.h powers alone are promised; a draw by weight differs once in 10^14 (sort_draws.cu says so).
-EXCEPT = {"grad_norm", "loss_scale", "muon", "optim_rule", "optim_step", "sort_draws"}
+EXCEPT = {"grad_norm", "loss_scale", "muon", "optim_rule", "optim_rule_more", "optim_step", "sort_draws"}
 INCLUDE = re.compile(r'#include "warptape/(kernels/[^"]+)"')
 RESULT = re.compile(r"(?:@\S+\s+)?\{?(\w+)((?:\.\w+)*)\s+(%\w+),\s*(.*?);")
 FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
