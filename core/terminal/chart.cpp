@@ -112,7 +112,9 @@ std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
   std::vector<std::string> texts;
   for (const double t : ticks) texts.push_back(short_number(t));
   if (std::adjacent_find(texts.begin(), texts.end()) == texts.end()) return texts;
-  const int digits = std::clamp(int(std::ceil(-std::log10(ticks[1] - ticks[0]))), 0, 12);
+  const double gap = ticks[1] - ticks[0];
+  if (!(gap > 0 && std::abs(ticks.back()) < 1e9)) return texts;
+  const int digits = int(std::clamp(std::ceil(-std::log10(gap)), 0.0, 12.0));
   for (std::size_t i = 0; i < ticks.size(); ++i) {
     char text[64];
     std::snprintf(text, sizeof text, "%.*f", digits, ticks[i]);
