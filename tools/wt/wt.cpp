@@ -111,6 +111,7 @@ int run_command(int argc, char** argv) {
   add_generate(app, code);
   add_data(app, code);
   add_memory(app, code);
+  add_models(app, code);
   add_tune(app, code);
   add_bench(app, code);
   try {

@@ -42,6 +42,7 @@ void add_predict(Command app, int& code);
 void add_generate(Command app, int& code);
 void add_tune(Command app, int& code);
 void add_memory(Command app, int& code);
+void add_models(Command app, int& code);
 void add_data(Command app, int& code);
 void add_bench(Command app, int& code);
 // Of `wt data`:

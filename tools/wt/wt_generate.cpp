@@ -7,8 +7,8 @@
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/model_options.h"
 #include "warptape/tools/wt/recipes/generate.h"
+#include "warptape/tools/wt/reports/terminal_text.h"
 #include "warptape/tools/wt/std_output.h"
-#include "warptape/tools/wt/terminal_text.h"
 #include "warptape/tools/wt/training/run_signals.h"
 #include "warptape/tools/wt/wt.h"
 

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/terminal_text.h"
+#include "warptape/tools/wt/reports/terminal_text.h"
 
 #include "warptape/tests/support/catch.h"
 

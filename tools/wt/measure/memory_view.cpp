@@ -6,7 +6,7 @@
 
 #include "warptape/core/plot.h"
 #include "warptape/tools/wt/number_text.h"
-#include "warptape/tools/wt/terminal_text.h"
+#include "warptape/tools/wt/reports/terminal_text.h"
 
 namespace wt::tools {
 namespace {
