@@ -105,13 +105,13 @@ int run_command(int argc, char** argv) {
   int code = 0;
   add_info(app, code);
   add_ops(app, code);
+  add_models(app, code);
   add_train(app, code);
   add_eval(app, code);
   add_predict(app, code);
   add_generate(app, code);
   add_data(app, code);
   add_memory(app, code);
-  add_models(app, code);
   add_tune(app, code);
   add_bench(app, code);
   try {

@@ -36,13 +36,13 @@ std::vector<std::string> contracts_of_operator(const std::string& name);  // non
 
 void add_info(Command app, int& code);
 void add_ops(Command app, int& code);
+void add_models(Command app, int& code);
 void add_train(Command app, int& code);
 void add_eval(Command app, int& code);
 void add_predict(Command app, int& code);
 void add_generate(Command app, int& code);
 void add_tune(Command app, int& code);
 void add_memory(Command app, int& code);
-void add_models(Command app, int& code);
 void add_data(Command app, int& code);
 void add_bench(Command app, int& code);
 // Of `wt data`:
