@@ -397,7 +397,7 @@ def unet():
     whole("unet", UNet(64, False), picture(1, 3, 32, 32).float())
     labels = ids((2, 33, 34), "labels", 2)
     for case, bilinear in ("unet_narrow", False), ("unet_bilinear", True):
-        small(case, UNet(4, bilinear), picture(2, 3, 33, 34), loss=lambda y: F.cross_entropy(y, labels))
+        small(case, UNet(2, bilinear), picture(2, 3, 33, 34), loss=lambda y: F.cross_entropy(y, labels))
 
 
 class PointTransform(nn.Module):

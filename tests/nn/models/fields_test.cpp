@@ -37,7 +37,7 @@ TEST_CASE("U-Net: names, outputs, gradients and training as PyTorch's", "[models
   for (const bool bilinear : {false, true})
     check_small<Unet>(
         {.reference = bilinear ? "unet_bilinear" : "unet_narrow", .on_simt = !bilinear},
-        [&] { return Unet({.width = 4, .bilinear = bilinear}); },
+        [&] { return Unet({.width = 2, .bilinear = bilinear}); },
         [](Unet& net) {
           return net(hashed({2, 3, 33, 34}));
         },

@@ -63,23 +63,23 @@ TEST_CASE("small ResNets: torchvision's gradients and five steps of training", "
 TEST_CASE("ResNets begin as torchvision's: by the fan out, norms as 1 and 0, blocks as identities",
           "[models]") {
   manual_seed(1);
-  const ResNet net = models::resnet18({.classes = 10});
+  const ResNet net = models::resnet18({.classes = 10, .width = 16});
   const auto variance = [](const Tensor& t) { return mean(square(t)).item(); };
   // 3 x 3 to 128 channels: N(0, 2 / (9 * 128)).
-  const double drawn = variance(net.parameter("layer2.0.conv2.weight")), wanted = 2.0 / (9 * 128);
+  const double drawn = variance(net.parameter("layer4.0.conv2.weight")), wanted = 2.0 / (9 * 128);
   CHECK(std::abs(drawn / wanted - 1) < 0.02);  // of 147456 numbers: 5 standard deviations
   CHECK(min(net.bn1.weight).item() == 1);
   CHECK(variance(net.bn1.bias) == 0);
   CHECK(min(net.parameter("layer3.1.bn2.weight")).item() == 1);
 
-  const ResNet still = models::resnet50({.classes = 10, .zero_init_residual = true});
+  const ResNet still = models::resnet50({.classes = 10, .width = 8, .zero_init_residual = true});
   CHECK(variance(still.parameter("layer3.1.bn3.weight")) == 0);
   CHECK(min(still.parameter("layer3.1.bn2.weight")).item() == 1);
 }
 
 TEST_CASE("ResNets of impossible sizes are refused", "[models]") {
-  CHECK_THROWS_AS(models::resnet18({.classes = 0}), ShapeError);
+  CHECK_THROWS_AS(models::resnet18({.classes = 0, .width = 4}), ShapeError);
   CHECK_THROWS_AS(models::resnet18({.width = 0}), ShapeError);
-  ResNet net = models::resnet18({.classes = 10, .in_channels = 1});
+  ResNet net = models::resnet18({.classes = 10, .in_channels = 1, .width = 4});
   CHECK(mentions(message_of([&] { (void)net(zeros({1, 3, 32, 32})); }), "in conv1"));
 }
