@@ -445,7 +445,8 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
     tensors.push_back(Tensor(impls[k]));
   }
   empty_rvalues(reused);
-  for (size_t k = 0; k < tensors.size(); ++k) show_result(info_, tensors[k].impl(), int(k));
+  if (mode.slow & kSlowProfile)
+    for (size_t k = 0; k < tensors.size(); ++k) show_result(info_, tensors[k].impl(), int(k));
   return tensors;
 }
 

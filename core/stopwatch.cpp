@@ -1,23 +1,18 @@
 #include "warptape/core/stopwatch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <ostream>
 #include <vector>
 
 #include "warptape/core/error.h"
+#include "warptape/core/machine/steady_ns.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/warning.h"
 
 namespace wt {
 namespace {
-
-i64 now_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 void wait_for(Device d) {
   if (!d.is_meta) Stream::current(d).synchronize();
@@ -42,13 +37,13 @@ void Stopwatch::restart() {
   wait_for(device_);
   running_ = true;
   before_ns_ = 0;
-  begin_ns_ = now_ns();
+  begin_ns_ = detail::steady_ns();
 }
 
 void Stopwatch::stop() {
   if (!running_) return;
   wait_for(device_);
-  before_ns_ += now_ns() - begin_ns_;
+  before_ns_ += detail::steady_ns() - begin_ns_;
   warn_of_work_left(device_);
   running_ = false;
 }
@@ -57,13 +52,13 @@ void Stopwatch::start() {
   if (running_) return;
   wait_for(device_);
   running_ = true;
-  begin_ns_ = now_ns();
+  begin_ns_ = detail::steady_ns();
 }
 
 double Stopwatch::seconds() const {
   if (!running_) return double(before_ns_) * 1e-9;
   wait_for(device_);
-  const double seconds = double(before_ns_ + now_ns() - begin_ns_) * 1e-9;
+  const double seconds = double(before_ns_ + detail::steady_ns() - begin_ns_) * 1e-9;
   warn_of_work_left(device_);
   return seconds;
 }
@@ -73,10 +68,10 @@ namespace {
 
 double run(const std::function<void()>& work, i64 calls, Device d) {
   wait_for(d);
-  const i64 begin = now_ns();
+  const i64 begin = detail::steady_ns();
   for (i64 i = 0; i < calls; ++i) work();
   wait_for(d);
-  return double(now_ns() - begin) * 1e-9;
+  return double(detail::steady_ns() - begin) * 1e-9;
 }
 
 // Linear between the neighbours, as NumPy does it.
@@ -106,9 +101,10 @@ TimeSpread time(const std::function<void()>& work, const TimeOptions& o) {
     took = run(work, calls, o.device);
   }
   std::vector<double> samples;
-  const i64 begin = now_ns();
+  const i64 begin = detail::steady_ns();
   while (int(samples.size()) < o.min_samples ||
-         (int(samples.size()) < o.max_samples && double(now_ns() - begin) * 1e-9 < o.seconds)) {
+         (int(samples.size()) < o.max_samples &&
+          double(detail::steady_ns() - begin) * 1e-9 < o.seconds)) {
     samples.push_back(run(work, calls, o.device) / double(calls));
   }
   std::sort(samples.begin(), samples.end());

@@ -1,13 +1,13 @@
 #include "warptape/core/stream.h"
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "warptape/core/error.h"
 #include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/machine/steady_ns.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/memory/copy_bytes.h"
@@ -74,12 +74,6 @@ void check_graph(const char* what, Device d) {
     detail::not_in_a_graph(what, "it orders or asks streams, and a graph has one");
 }
 
-i64 host_time() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 void set_stream_backend(DeviceKind k, const StreamBackend* b) {
@@ -120,7 +114,7 @@ void Event::record_on(void* stream) {
   check_graph("Event::record", device_);
   const StreamBackend* b = stream_backend(device_);
   if (!b) {
-    host_ns_ = host_time();
+    host_ns_ = detail::steady_ns();
     return;
   }
   if (!native_) native_ = b->take_event(device_, timing_);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "warptape/core/cupti/function_name.h"
 #include "warptape/core/cupti/library.h"
+#include "warptape/core/machine/steady_ns.h"
 
 namespace wt::profiler::cupti {
 namespace {
@@ -172,11 +172,6 @@ std::string turn_on(Session& s, const Api& api) {
   return "";
 }
 
-i64 steady() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 Started start(Sink& sink) {
@@ -255,9 +250,9 @@ Moment moment() noexcept {
   i64 least = std::numeric_limits<i64>::max();
   for (int i = 0; api && i < 5; ++i) {
     u64 ns = 0;
-    const i64 before = steady();
+    const i64 before = wt::detail::steady_ns();
     if (api->timestamp(&ns) != kSuccess) continue;
-    const i64 after = steady();
+    const i64 after = wt::detail::steady_ns();
     if (after - before >= least) continue;
     least = after - before;
     best = {i64(ns), before + least / 2};

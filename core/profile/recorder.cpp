@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "warptape/core/error.h"
@@ -62,11 +61,6 @@ std::string text_of(const Range& r) {
 }
 
 }  // namespace
-
-i64 steady_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 Recorder& Recorder::take(const ProfileOptions& o) {
   if (o.max_events < 1)

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "warptape/core/machine/steady_ns.h"
 #include "warptape/core/profile.h"
 #include "warptape/core/profile/data.h"
 #include "warptape/core/profile/device_source.h"
@@ -91,6 +92,6 @@ class Recorder final : public Observer {
   std::map<std::tuple<Transfer::Kind, bool, u32, FrameId>, Transfer> transfers_{};
 };
 
-i64 steady_ns();
+using wt::detail::steady_ns;
 
 }  // namespace wt::profiler

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "warptape/core/error.h"
+#include "warptape/core/files/csv_field.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/memory_limit.h"
 #include "warptape/core/profile/sorted.h"
@@ -306,14 +307,6 @@ std::string row_json(const Row& r) {
     o.add("least_passes", a.least_passes);
   }
   return o.add("bound", r.bound).str();
-}
-
-// As a spreadsheet takes it back.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
 }
 
 }  // namespace

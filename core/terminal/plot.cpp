@@ -7,6 +7,7 @@
 
 #include "warptape/core/chart.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/csv_field.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 
@@ -77,16 +78,6 @@ std::string legend(const std::vector<PlotSeries>& series, double left, double ri
   }
   y += kRow;
   return out;
-}
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + "\"";
 }
 
 std::string csv_number(double v) {
