@@ -43,7 +43,7 @@ struct Range {
   const OpInfo* op;             // null for kernels outside operators and for users' ranges
   FrameId frame;                // the user's line; 0: unknown
   u32 mode_id;                  // module_path_of(mode_id)
-  Device device;                // meta for operators that make shapes only
+  Device device;                // meta where only shapes are made: kernels are not launched there
   void* stream;                 // a cudaStream_t; null: the default stream
   double bytes = 0, flops = 0;  // kernels: of the contract
   const void* args = nullptr;   // kernels: the contract's arguments, while begin() looks at them

@@ -45,4 +45,16 @@ struct Dropout3d : DropoutNd {
   Dropout3d clone() const { return detail::cloned(*this); }
 };
 
+// The same to whole samples: a residual branch is passed by (Huang et al. 2016, arXiv:1603.09382;
+// torchvision's StochasticDepth in "row" mode). x is [N, ...].
+class WT_API StochasticDepth : public Module<StochasticDepth> {
+ public:
+  explicit StochasticDepth(double p, const CallLine& = {});
+  Tensor forward(Tensor x);
+  double p() const { return p_; }
+
+ private:
+  double p_;
+};
+
 }  // namespace wt::nn

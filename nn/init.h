@@ -21,6 +21,10 @@ WT_API void ones_(const Tensor& t);
 WT_API void zeros_(const Tensor& t);
 // Ones on the diagonal of a matrix, zeros elsewhere. Throws ShapeError for another rank.
 WT_API void eye_(const Tensor& t);
+// Weights [out, in / groups, kernel...] of a convolution that passes its first channels on as they
+// are: ones in the kernel's middle, zeros elsewhere. With fewer channels in than out, the rest
+// gives zeros. Throws ShapeError unless there are 3 to 5 axes and groups divides the first.
+WT_API void dirac_(const Tensor& t, i64 groups = 1);
 
 // What follows the layer.
 enum class Nonlinearity : u8 { linear, conv, sigmoid, tanh, relu, leaky_relu, selu };

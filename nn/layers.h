@@ -15,6 +15,7 @@
 #include "warptape/nn/pooling.h"
 #include "warptape/nn/recurrent.h"
 #include "warptape/nn/recurrent_cells.h"
+#include "warptape/nn/squeeze_excitation.h"
 #include "warptape/nn/transformer.h"
 #include "warptape/nn/upsample.h"
 #include "warptape/nn/weight_norm.h"

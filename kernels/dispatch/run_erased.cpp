@@ -103,9 +103,19 @@ void no_variant(const ErasedContract& c, const void* args, const Device& d, cons
                          others.empty() ? "nothing" : others, " only", at, hint));
 }
 
+// What would be launched: observers count bytes and FLOPs of a model that has no numbers.
+static void tell_of_meta(const ErasedContract& c, const void* args, const Launch& l,
+                         const void* variant) {
+  if (!(mode.slow & kSlowProfile)) return;
+  const ErasedContract::Facts facts = c.facts(args);
+  const profiler::RangeScope range({profiler::Kind::kernel, c.name, c.described(variant).name, l.op,
+                                    mode.frame, mode.id, l.device, l.stream, double(facts.bytes),
+                                    facts.flops});
+}
+
 void launch_slowly(const ErasedContract& c, const void* args, const Launch& given,
                    const void* variant) {
-  if (given.device.is_meta) return;
+  if (given.device.is_meta) return tell_of_meta(c, args, given, variant);
   if (variant == c.slices) return launch_slices(c, args, given);
   Launch l = given;
   if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices))

@@ -28,4 +28,17 @@ Tensor DropoutNd::forward(Tensor x) {
   return mul(std::move(x), dropout(kept, p_, true));
 }
 
+StochasticDepth::StochasticDepth(double p, const CallLine&)
+    : p_(detail::probability("StochasticDepth", p)) {}
+
+Tensor StochasticDepth::forward(Tensor x) {
+  if (x.ndim() == 0)
+    throw ShapeError(str("[StochasticDepth] x must have an axis of samples", at_line()));
+  if (!is_training() || p_ == 0) return x;
+  Shape samples = x.shape();
+  for (int d = 1; d < x.ndim(); ++d) samples[d] = 1;
+  const Tensor kept = ones(samples, {.dtype = x.dtype(), .device = x.device()});
+  return mul(std::move(x), dropout(kept, p_, true));
+}
+
 }  // namespace wt::nn

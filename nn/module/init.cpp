@@ -90,6 +90,21 @@ void eye_(const Tensor& t) {
   for (i64 i = 0; i < t.size(0) && i < t.size(1); ++i) constant_(t[{i, i}], 1);
 }
 
+void dirac_(const Tensor& t, i64 groups) {
+  if (t.ndim() < 3 || t.ndim() > 5 || groups < 1 || t.size(0) % groups != 0)
+    throw ShapeError(str("[dirac_] needs 3 to 5 axes, the first divided by ", groups,
+                         " groups, got ", t.shape()));
+  const NoGrad no_grad;
+  constant_(t, 0);
+  const i64 out = t.size(0) / groups;
+  for (i64 g = 0; g < groups; ++g)
+    for (i64 c = 0; c < out && c < t.size(1); ++c) {
+      Tensor middle = t[{g * out + c, c}];
+      for (int d = 2; d < t.ndim(); ++d) middle = middle[t.size(d) / 2];
+      constant_(middle, 1);
+    }
+}
+
 double calculate_gain(Nonlinearity f, double slope) {
   switch (f) {
     case Nonlinearity::tanh:

@@ -106,6 +106,7 @@ int run_command(int argc, char** argv) {
   int code = 0;
   add_info(app, code);
   add_ops(app, code);
+  add_models(app, code);
   add_train(app, code);
   add_eval(app, code);
   add_predict(app, code);

@@ -44,6 +44,7 @@ void check_given(Command c, const TrainOptions& o);
 
 void add_info(Command app, int& code);
 void add_ops(Command app, int& code);
+void add_models(Command app, int& code);
 void add_train(Command app, int& code);
 void add_eval(Command app, int& code);
 void add_predict(Command app, int& code);

@@ -1,0 +1,80 @@
+// Models by name, with the names of the parameters that PyTorch's libraries give them.
+//
+//   models::AnyModel net = models::make("resnet18", {.classes = 10});
+//   Tensor logits = net(images);
+//
+// Whose type is known is made without the name: models::resnet18({.classes = 10}). docs/models.md
+// has the table; `wt models` prints it.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "warptape/autograd/loss.h"
+#include "warptape/nn/cifar_speedrun.h"
+#include "warptape/nn/deep_sdf.h"
+#include "warptape/nn/efficientnet.h"
+#include "warptape/nn/gpt2.h"
+#include "warptape/nn/mobilenet.h"
+#include "warptape/nn/pinn.h"
+#include "warptape/nn/pointnet.h"
+#include "warptape/nn/resnet.h"
+#include "warptape/nn/seq2seq.h"
+#include "warptape/nn/unet.h"
+#include "warptape/nn/vision_transformer.h"
+
+namespace wt::models {
+
+// A model whose type is not known, called with what it takes. Like every module a handle; its names
+// are the model's own.
+class WT_API AnyModel : public nn::ModuleBase {
+ public:
+  using Inputs = std::vector<Tensor>;
+  using Call = std::function<Tensor(const Inputs&)>;
+  AnyModel(const nn::ModuleBase& model, Call call);
+  // Throws UsageError for another number of inputs than the model takes.
+  Tensor operator()(const Inputs& inputs) const { return (*call_)(inputs); }
+  Tensor operator()(const Tensor& x) const { return (*call_)({x}); }
+  AnyModel clone() const { return nn::detail::cloned(*this); }
+
+ private:
+  nn::detail::Shared<Call> call_;
+};
+
+struct MakeOptions {
+  i64 classes = 0;  // or what the model has in their place (ModelInfo::classes); 0: its own number
+  WT_MISNAMED(num_classes, classes);
+};
+
+// One of what a model takes, without the axis of the samples.
+struct ModelInput {
+  Shape shape;
+  i64 ids = 0;  // above 0: i64 numbers in [0, ids); else f32
+};
+// What its outputs are, and so which loss it is trained with.
+enum class ModelOutput : u8 { logits, logits_of_pixels, numbers };
+
+struct ModelInfo {
+  const char* name;
+  const char* summary;
+  const char* weights;  // where trained ones come from, and under which names
+  std::vector<ModelInput> inputs;
+  i64 classes;              // that it has if not told otherwise
+  const char* classes_are;  // what MakeOptions::classes is of this model
+  ModelOutput output;
+  AnyModel (*make)(i64 classes);
+
+  // Inputs of a batch on the default device: numbers from the generator, ids 0.
+  AnyModel::Inputs made_up_inputs(i64 batch) const;
+  // A loss of this model's kind for its outputs, with targets of 0: for measuring and predicting.
+  Loss made_up_loss(Tensor output) const;
+};
+// In the order of the table.
+WT_API const std::vector<ModelInfo>& all_models();
+// Throws UsageError, with the near name, for one that is not there.
+WT_API const ModelInfo& find_model(std::string_view name);
+// On the default device, in training mode, with random beginnings. Throws as find_model().
+WT_API AnyModel make(std::string_view name, const MakeOptions& o = {});
+
+}  // namespace wt::models

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# `wt models` from outside: the table, a JSON line a model, and what is refused.
+# Usage: wt_models_test.sh PATH_OF_WT
+set -uo pipefail
+wt=$1
+here=$(mktemp -d "${TMPDIR:-/tmp}/wt-models-XXXXXX")
+trap 'rm -rf "$here"' EXIT
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+"$wt" models --batch 2 --json >"$here/all" || fail "wt models --json: exit code $?"
+"$wt" models --batch 2 >"$here/table" || fail "wt models: exit code $?"
+lines=$(wc -l <"$here/all")
+[ "$lines" -ge 18 ] || fail "$lines models"
+[ "$(wc -l <"$here/table")" -eq $((lines + 1)) ] || fail "the table has another number of rows"
+while IFS= read -r line; do
+  for key in model summary parameters flops inputs classes step_bytes weights; do
+    grep -q "\"$key\":" <<<"$line" || fail "no $key in $line"
+  done
+  name=$(sed 's/.*"model":"\([a-z0-9_]*\)".*/\1/' <<<"$line")
+  grep -q "^$name " "$here/table" || fail "$name is not in the table"
+  # Weights, gradients and two moments lie there at least.
+  number() { sed -n "s/.*\"$1\":\([0-9.e+]*\).*/\1/p" <<<"$line"; }
+  awk -v p="$(number parameters)" -v b="$(number step_bytes)" 'BEGIN { exit !(b > 16 * p) }' ||
+    fail "$name: a step of $(number step_bytes) bytes for $(number parameters) parameters"
+  awk -v f="$(number flops)" 'BEGIN { exit !(f > 1000) }' || fail "$name: $(number flops) FLOPs"
+done <"$here/all"
+one=$("$wt" models resnet18 --batch 2 --json)
+[ "$one" = "$(grep '"model":"resnet18"' "$here/all")" ] || fail "one alone is another: $one"
+small=$("$wt" models resnet18 --batch 2 --json --optimizer sgd | sed 's/.*"step_bytes":\([0-9]*\).*/\1/')
+[ "$small" -lt "$(sed 's/.*"step_bytes":\([0-9]*\).*/\1/' <<<"$one")" ] || fail "SGD takes as much as AdamW"
+
+expect() {  # expect CODE TEXT ARGS...
+  local code=$1 text=$2 rc
+  shift 2
+  "$wt" models "$@" >"$here/out" 2>&1
+  rc=$?
+  [ $rc -eq "$code" ] || fail "wt models $*: exit code $rc, expected $code: $(cat "$here/out")"
+  grep -qF -- "$text" "$here/out" || fail "wt models $*: no '$text' in: $(cat "$here/out")"
+}
+expect 2 "did you mean 'resnet50'" resnet05
+expect 2 "an integer of at least 1" --batch 0
+expect 2 "adamw" --optimizer adanw
+exit $bad
