@@ -107,6 +107,9 @@ struct Bends : Kind<Domain::floating, Derivative::piecewise> {};
 WT_UNARY(Hardsigmoid, Bends, kNeedsA,
          minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
          where(logical_and(gt(x, -3), lt(x, 3)), gy / num<T>(6), 0));
+// At the bends 0, as in PyTorch; the output is strictly inside where x is.
+WT_UNARY(Relu6, Bends, kNeedsOut, minimum(maximum(x, num<T>(0)), num<T>(6)),
+         where(logical_and(gt(y, 0), lt(y, 6)), gy, 0));
 // x where it is above zero, else slope * x; slope >= 0, so that the output has the input's sign.
 struct LeakyRelu : Bends {
   static constexpr int kArity = 1, kNeeds0 = kNeedsOut;

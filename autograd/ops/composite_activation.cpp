@@ -12,7 +12,6 @@ namespace info {
 constexpr OpInfo glu{.name = "glu", .composite = true};
 constexpr OpInfo hardtanh{
     .name = "hardtanh", .derivative = Derivative::piecewise, .composite = true};
-constexpr OpInfo relu6{.name = "relu6", .derivative = Derivative::piecewise, .composite = true};
 constexpr OpInfo selu{.name = "selu", .composite = true};
 constexpr OpInfo celu{.name = "celu", .composite = true};
 constexpr OpInfo prelu{.name = "prelu", .composite = true};
@@ -59,10 +58,6 @@ Tensor hardtanh(const In& x, double min_val, double max_val) {
   if (!(min_val < max_val))
     s.fail<UsageError>(str("min_val must be below max_val, got ", min_val, " and ", max_val));
   return s.finish(between(floats_of(s), min_val, max_val));
-}
-Tensor relu6(const In& x) {
-  CompositeScope s(info::relu6, x);
-  return s.finish(between(floats_of(s), 0, 6));
 }
 
 Tensor selu(const In& x) {
@@ -125,9 +120,8 @@ Tensor threshold(const In& x, double threshold, double value) {
 namespace detail {
 OpInfos composite_activation_ops() {
   static constexpr const OpInfo* kOps[] = {
-      &info::glu,        &info::hardtanh,   &info::relu6,      &info::selu,
-      &info::celu,       &info::prelu,      &info::logsigmoid, &info::tanhshrink,
-      &info::softshrink, &info::hardshrink, &info::threshold,
+      &info::glu,        &info::hardtanh,   &info::selu,       &info::celu,       &info::prelu,
+      &info::logsigmoid, &info::tanhshrink, &info::softshrink, &info::hardshrink, &info::threshold,
   };
   return kOps;
 }

@@ -12,8 +12,6 @@ WT_API Tensor glu(const In& x, i64 axis = -1);
 // min(max(x, min_val), max_val), whose gradient is 0 at both bounds. Throws UsageError unless
 // min_val < max_val.
 WT_API Tensor hardtanh(const In& x, double min_val = -1, double max_val = 1);
-// min(max(x, 0), 6), whose gradient is 0 at both bounds.
-WT_API Tensor relu6(const In& x);
 // 1.0507 elu(x, 1.67326), with more digits (Klambauer et al. 2017, arXiv:1706.02515).
 WT_API Tensor selu(const In& x);
 // x where x > 0, else alpha (e^(x / alpha) - 1) (Barron 2017, arXiv:1704.07483). Throws UsageError

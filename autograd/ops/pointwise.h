@@ -63,6 +63,7 @@ WT_API Tensor sigmoid(const In& x);
 WT_API Tensor silu(const In& x);
 WT_API Tensor sin(const In& x);
 WT_API Tensor sinh(const In& x);
+WT_API Tensor relu6(const In& x);     // min(max(x, 0), 6), whose gradient is 0 at both bounds
 WT_API Tensor softsign(const In& x);  // x / (1 + |x|)
 WT_API Tensor sqrt(const In& x);
 WT_API Tensor tan(const In& x);

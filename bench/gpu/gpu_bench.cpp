@@ -39,7 +39,7 @@
 #include "warptape/bench/gpu/ceilings.h"
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
 #include "warptape/bench/gpu/nccl_ranks.h"
-#include "warptape/bench/gpu/steps.h"
+#include "warptape/bench/steps/steps.h"
 #include "warptape/core/error.h"
 #include "warptape/core/std_descriptors.h"
 #include "warptape/core/suggest.h"

@@ -1,4 +1,5 @@
-"""The networks of gpu_steps.py, from the numbers that bench/gpu/steps_models.h begins with.
+"""The networks of gpu_steps.py, from the numbers that bench/steps/steps_models.h begins with; those of
+nn/models.h are in named_models.py.
 
 A parameter's seed is its place in the network, from 1; it lies in [-s, s), s = 1 / sqrt(inputs), a
 bias as the weight before it; norms stay 1 and 0. mlp_small's weights lie as [in, out].
@@ -185,8 +186,13 @@ def make_gpt(s, device, rotary):
                 indices((tokens,), 102, s.vocabulary, device), adamw, 1.0, shape, flop)  # fmt: skip
 
 
-def make(name, scale, device):
-    """Made of one network on a device; KeyError for an unknown name."""
+def make(name, scale, device, batch=0, image=0):
+    """Made of one network on a device; KeyError for an unknown name. batch, image: of a model by
+    name; 0: the usual ones."""
+    if name not in SIZES[scale]:
+        import named_models
+
+        return named_models.make(name, device, batch, image)
     sizes = SIZES[scale][name]
     if name == "mlp_small":
         return make_mlp(sizes, device)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""PyTorch's whole training steps on a GPU, and the comparison with ours (bench/gpu/steps.h).
+"""PyTorch's whole training steps on a device, and the comparison with ours (bench/steps/steps.h).
 
     gpu_steps.py --serve [--device cuda|cpu] [--scale real|small]
         says {"ready": true, ...}, then answers each line of standard input,
-        {"model": .., "precision": .., "mode": .., "seconds": .., "windows": ..},
-        with a row or with {"failed": why, ..}, until {"quit": true} or the end; `seconds`: a window
+        {"model": .., "precision": .., "mode": .., "seconds": .., "windows": ..} and of a model by
+        name "batch" and "image", with a row or with {"failed": why, ..}, until {"quit": true} or the end; `seconds`: a window
     gpu_steps.py --warm gpt:bf16,fashion:f32
         compiles these once, for later runs on this machine
     gpu_steps.py --losses
@@ -13,7 +13,9 @@
         a Markdown table of ours and theirs; exit code 1 where losses disagree
 
 Exit code 77: no torch, or no GPU. Modes: eager; captured, the step as one CUDA graph; compile,
-the loss compiled; "compile captured", both. Optimizers are fused, gradients set to None.
+the loss compiled; "compile captured", both; of pictures also "channels_last" before any of these.
+Optimizers are fused, gradients set to None. On a cpu peak_bytes are its allocator's, from the
+profiler: scratch that a library takes by itself is not in them.
 """
 
 import argparse
@@ -28,6 +30,9 @@ import common
 
 MODELS = ("gpt", "mlp_small", "charlm", "fashion")
 PRECISIONS = ("f32", "tf32", "f16", "bf16")
+BY_NAME = ("resnet18_cifar", "mobilenet_v2", "pointnet", "gpt2_block", "resnet18", "resnet34", "resnet50",
+           "mobilenet_v3_small", "efficientnet_b0")  # of named_models.py, which needs torch  # fmt: skip
+ALL_MODELS = MODELS + BY_NAME
 MODES = ("eager", "captured", "compile", "compile captured")
 WARM_UP = 3  # steps before a capture, which count as training
 # Relative, of the losses after the same steps.
@@ -40,10 +45,12 @@ TOLERANCE = {"f32": 1e-3, "tf32": 3e-3, "f16": 1e-2, "bf16": 1e-2}
 class Training:
     """A network in one precision and mode, trained for CHECK_STEPS steps."""
 
-    def __init__(self, torch, device, scale, model, precision, mode):
+    def __init__(self, torch, device, scale, model, precision, mode, batch=0, image=0,
+                 steps=None):  # fmt: skip
         import gpu_models
 
-        if model not in MODELS or precision not in PRECISIONS or mode not in MODES:
+        plain = mode.removeprefix("channels_last ")
+        if model not in ALL_MODELS or precision not in PRECISIONS or plain not in MODES:
             raise ValueError(f"no {model} {precision} {mode}")
         if device == "cpu" and (precision == "tf32" or "captured" in mode):
             raise ValueError(f"{'tf32' if precision == 'tf32' else 'a captured step'} needs cuda")
@@ -52,7 +59,9 @@ class Training:
         self.memory_before = torch.cuda.memory_allocated() if device == "cuda" else 0
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        self.made = gpu_models.make(model, scale, device)
+        self.made = gpu_models.make(model, scale, device, batch, image)
+        if plain != mode:
+            self.to_channels_last()
         self.parameters = list(self.made.model.parameters())
         name, options = self.made.optimizer
         if name == "AdamW" and "captured" in mode:
@@ -65,10 +74,17 @@ class Training:
         self.once = self.eager_step
         if "captured" in mode:
             self.once = self.capture()
-        for _ in range(common.CHECK_STEPS - (WARM_UP if "captured" in mode else 0)):
+        done = WARM_UP if "captured" in mode else 0
+        for _ in range((steps or common.CHECK_STEPS) - done):
             self.once()
         with torch.no_grad():
             self.check_loss = self.loss().item()
+
+    def to_channels_last(self):
+        if self.made.x.dim() != 4:
+            raise ValueError(f"{self.name} has no pictures")
+        form = {"memory_format": self.torch.channels_last}
+        self.made = self.made._replace(model=self.made.model.to(**form), x=self.made.x.to(**form))
 
     def loss(self):
         torch, m = self.torch, self.made
@@ -122,6 +138,21 @@ class Training:
         return row
 
 
+def cpu_peak(torch, *request):
+    """Bytes of tensors at most, from making the network on, as PyTorch's allocator counts them."""
+    profile = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    )
+    with profile:
+        training = Training(torch, "cpu", *request, steps=3)
+    del training
+    totals = [0]
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            totals.append(totals[-1] + event.nbytes())
+    return max(totals)
+
+
 class Trainings:
     """Those of one network and precision stay, as long as half of the memory is free: each is asked
     for once a turn."""
@@ -130,14 +161,25 @@ class Trainings:
         self.torch, self.device, self.scale = torch, device, scale
         self.of, self.kept = None, {}
 
-    def get(self, model, precision, mode):
-        if self.of != (model, precision) or (mode not in self.kept and self.is_short()):
+    def get(self, model, precision, mode, batch=0, image=0):
+        wanted = (model, precision, batch, image)
+        if self.of != wanted or (mode not in self.kept and self.is_short()):
             self.drop()
-        self.of = (model, precision)
+        self.of = wanted
         set_products(self.torch, precision)
         if mode not in self.kept:
-            self.kept[mode] = Training(self.torch, self.device, self.scale, model, precision, mode)
+            self.kept[mode] = Training(
+                self.torch, self.device, self.scale, model, precision, mode, batch, image
+            )
         return self.kept[mode]
+
+    def measure(self, request):
+        named = (request.get("batch", 0), request.get("image", 0))
+        of = (request["model"], request["precision"], request["mode"], *named)
+        row = self.get(*of).measure(float(request.get("seconds", 1)), int(request.get("windows", 3)))
+        if self.device == "cpu" and request.get("peak"):
+            row["peak_bytes"] = cpu_peak(self.torch, self.scale, *of)
+        return row
 
     def is_short(self):
         if self.device != "cuda" or not self.kept:
@@ -180,12 +222,10 @@ def start(device, scale):
 
 def answer(trainings, request):
     try:
-        training = trainings.get(request["model"], request["precision"], request["mode"])
-        return training.measure(float(request.get("seconds", 1)), int(request.get("windows", 3)))
+        return trainings.measure(request)
     except Exception as e:  # what this torch cannot do is a row less, said aloud
         text = " ".join(str(e).split())[:300]
         failed = f"{type(e).__name__}: {text}"
-    training = None
     trainings.drop()
     return {**request, "failed": failed}
 
@@ -255,10 +295,10 @@ def of_steps(rows):
     for row in rows:
         key = (row.get("bench"), row.get("dtype"))
         who = str(row.get("impl", "")).split(" ")[0]
-        if key[0] in MODELS and key[1] in PRECISIONS and who in ("warptape", "torch"):
+        if key[0] in ALL_MODELS and key[1] in PRECISIONS and who in ("warptape", "torch"):
             if row.get("median_us"):
                 found.setdefault(key, {}).setdefault(row["impl"], []).append(row)
-    order = sorted(found, key=lambda k: (MODELS.index(k[0]), PRECISIONS.index(k[1])))
+    order = sorted(found, key=lambda k: (ALL_MODELS.index(k[0]), PRECISIONS.index(k[1])))
     return {key: found[key] for key in order}
 
 

@@ -1,8 +1,11 @@
 // Matrix products through OpenBLAS.
+#include <algorithm>
 #include <climits>
+#include <string_view>
 
 #include "warptape/config.h"
 #include "warptape/core/device.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/matmul/matmul_cpu.h"
 #if WARPTAPE_HAS_OPENBLAS
 #include <cblas.h>
@@ -63,6 +66,23 @@ const char* matmul_blas_why_not(const MatmulArgs& g) {
   return nullptr;
 }
 
+const char* blas_core() { return openblas_get_corename(); }
+
+bool blas_is_behind(std::string_view core, int isa) {
+  static constexpr std::string_view kBeforeAvx2[] = {
+      "Atom",         "Banias",  "Barcelona",  "Bobcat",   "Bulldozer",   "Coppermine", "Core2",
+      "Dunnington",   "Generic", "Katmai",     "Nano",     "Nehalem",     "Northwood",  "Opteron",
+      "Opteron_SSE3", "Penryn",  "Piledriver", "Prescott", "Sandybridge", "Athlon",     "Unknown"};
+  const bool before =
+      std::find(std::begin(kBeforeAvx2), std::end(kBeforeAvx2), core) != std::end(kBeforeAvx2);
+  return (isa >= kAvx2 && before) || (isa >= kAvx512 && core == "Haswell");
+}
+
+bool blas_is_behind() {
+  static const std::string_view core = blas_core();
+  return blas_is_behind(core, cpu_isa());
+}
+
 void matmul_blas(const MatmulArgs& g, const Launch&) {
   // A global setting of OpenBLAS, and cheap to read.
   if (const int threads = num_threads(); openblas_get_num_threads() != threads)
@@ -77,6 +97,9 @@ void matmul_blas(const MatmulArgs& g, const Launch&) {
 
 #else
 
+const char* blas_core() { return ""; }
+bool blas_is_behind(std::string_view, int) { return false; }
+bool blas_is_behind() { return false; }
 const char* matmul_blas_why_not(const MatmulArgs&) { return "this build has no OpenBLAS"; }
 void matmul_blas(const MatmulArgs&, const Launch&) {}
 

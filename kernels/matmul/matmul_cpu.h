@@ -1,5 +1,7 @@
 // The variants of kernels/matmul/matmul.cpp that are fast on the cpu.
 #pragma once
+#include <string_view>
+
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -27,5 +29,12 @@ void matmul_widened(const MatmulArgs& g, const Launch& l);
 // matmul_blas_cpu.cpp: OpenBLAS, where the build has it.
 const char* matmul_blas_why_not(const MatmulArgs& g);
 void matmul_blas(const MatmulArgs& g, const Launch& l);
+// The processor that OpenBLAS has chosen its kernels for; empty without it.
+const char* blas_core();
+// Whether those use an older instruction set than `isa`: an OpenBLAS that does not know a newer
+// processor takes the oldest kernels there are (0.3.21 on a fifth generation Xeon: a quarter of the
+// packed variant's rate).
+bool blas_is_behind(std::string_view core, int isa);
+bool blas_is_behind();  // here
 
 }  // namespace wt

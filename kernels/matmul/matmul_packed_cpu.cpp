@@ -4,6 +4,8 @@
 // read where it lies, a scalar at a time. Which one is which is free: (a b)^T = b^T a^T, and a tile
 // can be stored transposed. A layer's weight is larger than its batch, so packing the smaller one
 // saves most of what packing costs at these sizes.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -17,9 +19,16 @@ namespace wt {
 
 namespace {
 
-constexpr i64 kBlockBytes = 512 << 10;  // of packed panels at a time: half of a common L2
-constexpr i64 kMaxDepth = 1024;         // terms at a time
-constexpr double kWorkAThread = 5e5;    // multiplications that are worth waking a thread
+// Terms at a time: a tile's rows then stay in the first-level cache while the panels pass by.
+constexpr i64 kMaxDepth = 384;
+constexpr double kWorkAThread = 5e5;  // multiplications that are worth waking a thread
+
+// Of packed panels at a time: half of the second-level cache, as far as 1 MiB.
+i64 block_bytes() {
+  static const i64 bytes =
+      std::clamp<i64>(sysconf(_SC_LEVEL2_CACHE_SIZE) / 2, 512 << 10, 1024 << 10);
+  return bytes;
+}
 
 // A product as the tiles see it: rows of `a` by columns of the packed operand.
 template <class T>
@@ -76,20 +85,43 @@ Blocking blocking(const Oriented<T>& g, const PackedKernels<T>& kernels) {
   const i64 chunks = std::max<i64>(1, (g.depth + kMaxDepth - 1) / kMaxDepth);
   const i64 depth = (g.depth + chunks - 1) / chunks;
   const i64 panel = std::max<i64>(1, depth) * kernels.width * i64(sizeof(T));
-  const i64 columns = std::max<i64>(1, kBlockBytes / panel) * kernels.width;
+  const i64 columns = std::max<i64>(1, block_bytes() / panel) * kernels.width;
   return {depth, std::min(columns, round_up(g.columns, kernels.width))};
 }
 
-// Rows whose starts are a multiple of 4 KiB apart share one set of the first-level cache, which has
-// fewer ways than a tile has rows: such a tile is copied to rows that do not.
+// A tile's rows are copied before many panels read them: rows whose starts are a multiple of 4 KiB
+// apart, which share one set of the first-level cache, and that has fewer ways than a tile has
+// rows; and rows that lie transposed, whose every step in depth is on another page.
 constexpr i64 kSetBytes = 4096;
 template <class T>
 bool copies_rows(const Oriented<T>& g, i64 panels) {
-  return g.a_column == 1 && g.a_row * i64(sizeof(T)) % kSetBytes == 0 && panels >= 4;
+  return panels >= 4 && (g.a_column != 1 || g.a_row * i64(sizeof(T)) % kSetBytes == 0);
 }
 template <class T>
 i64 copied_row(i64 depth) {
   return round_up(depth, 64 / i64(sizeof(T))) + 64 / i64(sizeof(T));
+}
+// To `rows` rows of the scratch memory; transposed ones stay so, one step in depth after the other.
+template <class T>
+void copy_rows(const Oriented<T>& g, i64 rows, i64 depth, T* scratch, PackedTile<T>& tile) {
+  const T* from = tile.a;
+  tile.a = scratch;
+  if (g.a_column == 1) {
+    tile.a_row = copied_row<T>(depth);
+    for (i64 i = 0; i < rows; ++i)
+      std::memcpy(scratch + i * tile.a_row, from + i * g.a_row, size_t(depth) * sizeof(T));
+    return;
+  }
+  tile.a_row = 1;
+  tile.a_column = rows;
+  constexpr i64 kAhead = 16;  // steps in depth: the processor's own prefetch ends with a page
+  for (i64 p = 0; p < depth; ++p, from += g.a_column, scratch += rows) {
+    __builtin_prefetch(from + kAhead * g.a_column);
+    if (g.a_row == 1)
+      std::memcpy(scratch, from, size_t(rows) * sizeof(T));
+    else
+      for (i64 i = 0; i < rows; ++i) scratch[i] = from[i * g.a_row];
+  }
 }
 
 // The packed operand's present block.
@@ -106,12 +138,7 @@ void run_tile(const Oriented<T>& g, const PackedKernels<T>& kernels, const Block
   tile.a = g.a + i0 * g.a_row + block.p0 * g.a_column;
   tile.a_row = g.a_row;
   tile.a_column = g.a_column;
-  if (scratch) {
-    tile.a_row = copied_row<T>(block.depth);
-    for (i64 i = 0; i < i1 - i0; ++i)
-      std::memcpy(scratch + i * tile.a_row, tile.a + i * g.a_row, size_t(block.depth) * sizeof(T));
-    tile.a = scratch;
-  }
+  if (scratch) copy_rows(g, i1 - i0, block.depth, scratch, tile);
   tile.depth = block.depth;
   tile.out_row = g.out_row;
   tile.out_column = g.out_column;
@@ -203,7 +230,8 @@ const char* matmul_packed_why_not(const MatmulArgs& g) {
 // Ahead of OpenBLAS 0.3.21 by 3 to 10 % up to about 800 cubed, level or a little behind beyond.
 int matmul_packed_rank(const MatmulArgs& g) {
   constexpr double kAhead = 5e8;
-  return cpu_isa() >= kAvx2 && double(g.m) * double(g.n) * double(g.k) <= kAhead ? 40 : 15;
+  const bool is_ahead = double(g.m) * double(g.n) * double(g.k) <= kAhead || blas_is_behind();
+  return cpu_isa() >= kAvx2 && is_ahead ? 40 : 15;
 }
 
 i64 matmul_packed_workspace(const MatmulArgs& g) {

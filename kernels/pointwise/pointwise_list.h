@@ -38,6 +38,7 @@
   X(M, cosh, Cosh)                    \
   X(M, log10, Log10)                  \
   X(M, log2, Log2)                    \
+  X(M, relu6, Relu6)                  \
   X(M, softsign, Softsign)
 #define WT_POINTWISE_UNARY(X, M)  \
   WT_POINTWISE_UNARY_COMMON(X, M) \

@@ -109,8 +109,7 @@ void add_reductions(Callers& to) {
 
 void add_composite_activations(Callers& to) {
   using OfOne = Tensor (*)(const In&);
-  for (const auto& [name, f] : {std::pair<const char*, OfOne>{"relu6", relu6},
-                                {"selu", selu},
+  for (const auto& [name, f] : {std::pair<const char*, OfOne>{"selu", selu},
                                 {"logsigmoid", logsigmoid},
                                 {"tanhshrink", tanhshrink}})
     to[name] = [f = f](Draw& d) { return f(d.tensor()); };

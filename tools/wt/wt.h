@@ -73,6 +73,7 @@ void add_bench_gemm(Command bench, int& code);
 void add_bench_loader(Command bench, int& code);
 void add_bench_machine(Command bench, int& code);
 void add_bench_roofline(Command bench, int& code);
+void add_bench_step(Command bench, int& code);
 void add_bench_throughput(Command bench, int& code);
 // The contracts that have problems to measure.
 std::vector<std::string> benched_contracts();

@@ -67,12 +67,6 @@ void add_bent(std::vector<OpCase>& rows) {
   const auto between = [](double low, double high) {
     return [=](double x) { return std::min(std::max(x, low), high); };
   };
-  rows.push_back(row_of("relu6", {"clamp", "where"},
-                        {{"",
-                          [](const Tensor& x) { return relu6(x); },
-                          [](double x) { return std::min(std::max(x, 0.0), 6.0); },
-                          {0, 6},
-                          8}}));
   rows.push_back(row_of("hardtanh", {"clamp", "where"},
                         {{"", [](const Tensor& x) { return hardtanh(x); }, between(-1, 1), {-1, 1}},
                          {", -2.0, 0.5",

@@ -44,6 +44,13 @@ const std::map<std::string, Unary> kUnary{
     {"cosh", {[](double x) { return std::cosh(x); }, -3, 3}},
     {"log10", {[](double x) { return std::log10(x); }, 0.1, 5}},
     {"log2", {[](double x) { return std::log2(x); }, 0.1, 5}},
+    {"relu6",
+     {[](double x) { return std::min(std::max(x, x != x ? x : 0.0), 6.0); },
+      -4,
+      10,
+      1,
+      nullptr,
+      {0, 6}}},
     {"softsign", {softsign_of, -3, 3, 4, nullptr, {0}}},
     {"bitwise_not", {[](double x) { return double(~i64(x)); }, -20, 20, 4, nullptr, {}, false}},
     {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
@@ -105,7 +112,7 @@ const std::map<std::string, Unary> kUnary{
 // Their derivatives are differences from 1.
 const std::set<std::string> kSaturating{"gelu", "gelu_tanh", "mish", "sigmoid", "silu", "tanh"};
 // PyTorch has these in torch.nn.functional, and one under another name.
-const std::set<std::string> kFunctional{"gelu", "hardswish", "mish", "silu", "softsign"};
+const std::set<std::string> kFunctional{"gelu", "hardswish", "mish", "relu6", "silu", "softsign"};
 // Of whole numbers in their range the result is a constant.
 const std::set<std::string> kFractions{"acos", "asin", "atanh"};
 std::string torch_name(const std::string& op) {

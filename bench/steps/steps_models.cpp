@@ -1,4 +1,4 @@
-#include "warptape/bench/gpu/steps_models.h"
+#include "warptape/bench/steps/steps_models.h"
 
 #include <cmath>
 
@@ -17,11 +17,7 @@ constexpr i64 kClasses = 10;
 
 u64 hash_of(i64 i, i64 seed) { return u64(i + 1 + seed * 1000003) * 2654435761u & 0xffffffffu; }
 
-Tensor labels(i64 n) {
-  std::vector<i64> v;
-  for (i64 i = 0; i < n; ++i) v.push_back(i * 7 % kClasses);
-  return tensor(v);
-}
+Tensor labels(i64 n) { return step_labels(n, kClasses); }
 
 Tensor fused(const nn::Linear& layer, const Tensor& x, Activation f) {
   return fused_linear(x, layer.weight, {.bias = layer.bias, .activation = f});
@@ -148,6 +144,12 @@ Tensor step_indices(const Shape& shape, i64 seed, i64 count) {
   return tensor(v).reshape(shape);
 }
 
+Tensor step_labels(i64 n, i64 classes) {
+  std::vector<i64> v;
+  for (i64 i = 0; i < n; ++i) v.push_back(i * 7 % classes);
+  return tensor(v);
+}
+
 void set_step_numbers(const nn::ModuleBase& net) {
   const NoGrad no_grad;
   double scale = 1;
@@ -160,30 +162,35 @@ void set_step_numbers(const nn::ModuleBase& net) {
   }
 }
 
-Loss StepModel::loss(const data::Batch& b) const { return cross_entropy(logits(b.x), b.y); }
+Loss StepModel::loss(const data::Batch& b) const {
+  return is_regression ? mse_loss(logits(b.x), b.y) : cross_entropy(logits(b.x), b.y);
+}
 
 // The rate is that of bench/peers: at the recipes' own, and without their warm-up, roundings grow
 // within 20 steps until losses of equal networks are a hundredth apart. Decays are the recipes'.
-StepModel make_step_model(const std::string& name, Scale scale, Device d) {
-  const DefaultDevice here(d);
-  const bool small = scale == Scale::small;
-  if (name == "mlp_small") {
-    const MlpSizes s = small ? MlpSizes{20, 16, 8} : MlpSizes{784, 512, 128};
-    return with_sgd(make_mlp(s));
-  }
-  if (name == "gpt") {
+StepModel make_step_model(const StepOptions& o) {
+  const DefaultDevice here(o.device);
+  const bool small = o.scale == Scale::small;
+  const auto with_batch = [&](auto sizes) {
+    if (o.batch > 0) sizes.batch = o.batch;
+    return sizes;
+  };
+  if (is_named_step(o.model)) return with_adamw(make_named_step(o.model, o.batch, o.image), 0.01);
+  if (o.model == "mlp_small")
+    return with_sgd(make_mlp(with_batch(small ? MlpSizes{20, 16, 8} : MlpSizes{784, 512, 128})));
+  if (o.model == "gpt") {
     const StepGptSizes s =
         small ? StepGptSizes{2, 2, 32, 16, 64, 2} : StepGptSizes{12, 12, 768, 1024, 50304, 8};
-    return with_adamw(make_step_gpt(s), 0.1);
+    return with_adamw(make_step_gpt(with_batch(s)), 0.1);
   }
-  if (name == "charlm") {
+  if (o.model == "charlm") {
     const StepGptSizes s =
         small ? StepGptSizes{2, 2, 32, 16, 256, 2} : StepGptSizes{4, 4, 128, 128, 256, 16};
-    return with_adamw(make_step_charlm(s), 0.1);
+    return with_adamw(make_step_charlm(with_batch(s)), 0.1);
   }
-  WT_INTERNAL_ASSERT(name == "fashion");
+  WT_INTERNAL_ASSERT(o.model == "fashion");
   const CnnSizes s = small ? CnnSizes{16, 8, 32, 16} : CnnSizes{28, 32, 128, 64};
-  return with_adamw(make_fashion(s), 0.01);
+  return with_adamw(make_fashion(with_batch(s)), 0.01);
 }
 
 }  // namespace wt::bench

@@ -1,6 +1,6 @@
 // The networks whose training steps are measured beside PyTorch's: their losses after 20 steps are
 // PyTorch's, eager and captured. What is timed on a GPU is the same code at other sizes.
-#include "warptape/bench/gpu/steps.h"
+#include "warptape/bench/steps/steps.h"
 
 #include <cmath>
 

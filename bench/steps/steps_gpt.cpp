@@ -7,7 +7,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/bench/gpu/steps_models.h"
+#include "warptape/bench/steps/steps_models.h"
 #include "warptape/nn/layers.h"
 
 namespace wt::bench {

@@ -1,5 +1,5 @@
-// Whole training steps of four networks, and what an operator costs to queue. PyTorch's side:
-// bench/peers/gpu_steps.py.
+// Whole training steps: of four networks written for this, and of the models by name; and what an
+// operator costs to queue. PyTorch's side: bench/peers/gpu_steps.py.
 #pragma once
 #include "warptape/bench/gpu/measure.h"
 #include "warptape/bench/gpu/problems.h"
@@ -7,17 +7,23 @@
 namespace wt::bench {
 
 struct StepOptions {
-  Device device;
-  std::string model;              // of step_bench_models()
+  Device device{};
+  std::string model{};            // of step_bench_models() or named_step_models()
   std::string precision = "f32";  // f32, tf32, f16 (its loss scaled), bf16
   bool captured = false;          // one graph a step
-  Scale scale = Scale::real;      // small: sizes for a test, of the same layers
+  Scale scale = Scale::real;      // small: sizes for a test, of the same layers; not by name
+  i64 batch = 0;                  // samples a step; 0: the usual number
+  i64 image = 0;                  // side of the pictures of a model by name; 0: the usual one
   double window_s = 2;            // wall time of a window, the device waited for at its end
   int windows = 3;
 };
 
 // The most telling first: gpt, mlp_small, charlm, fashion.
 const std::vector<std::string>& step_bench_models();
+// gpt2_block, one block of GPT-2 over 4 x 256 tokens, and the names of models::all_models().
+// Without dropout; AdamW; the loss is cross-entropy with made-up labels, mean squared error where
+// outputs are numbers.
+std::vector<std::string> named_step_models();
 
 // The loss after 20 steps from the numbers that PyTorch's side begins with (`more`: check_loss),
 // then the time of a step in windows. flops: 2 for each multiplication and addition of the products

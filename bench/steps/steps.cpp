@@ -1,4 +1,4 @@
-#include "warptape/bench/gpu/steps.h"
+#include "warptape/bench/steps/steps.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/ops/pointwise.h"
-#include "warptape/bench/gpu/steps_models.h"
+#include "warptape/bench/steps/steps_models.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/matmul_precision.h"
@@ -30,7 +30,8 @@ DType dtype_of(const std::string& precision) {
 }
 
 void check(const StepOptions& o) {
-  const std::vector<std::string>& models = step_bench_models();
+  std::vector<std::string> models = step_bench_models();
+  for (std::string& name : named_step_models()) models.push_back(std::move(name));
   if (std::find(models.begin(), models.end(), o.model) == models.end())
     throw UsageError(
         str("no training step is called '", o.model, "'", did_you_mean(o.model, models)));
@@ -124,7 +125,7 @@ const std::vector<std::string>& step_bench_models() {
 Row training_step(const StepOptions& o) {
   check(o);
   const ProductScope products(o.precision == "tf32");
-  StepModel m = make_step_model(o.model, o.scale, o.device);
+  StepModel m = make_step_model(o);
   memory::reset_peak(o.device);
   Steps step(m, dtype_of(o.precision), o.captured);
   for (int i = 0; i < kCheckSteps; ++i) {
