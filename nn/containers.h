@@ -16,7 +16,7 @@ concept Step = std::derived_from<M, ModuleBase> || std::is_invocable_r_v<Tensor,
 
 // One step of a Sequential: a handle to its module that can be called. A function is one of type
 // "Function" without parameters.
-class WT_API SequentialStep : public ModuleBase {
+class WT_API SequentialStep : public Derived<SequentialStep, ModuleBase> {
  public:
   Tensor operator()(const In& x) const;
 

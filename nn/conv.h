@@ -40,34 +40,31 @@ class WT_API ConvNd : public Module<ConvNd> {
   wt::ConvOptions options_;
 };
 // x is [N, C, L] or [C, L].
-struct Conv1d : ConvNd {
+struct Conv1d : Derived<Conv1d, ConvNd> {
   Conv1d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
-      : ConvNd("Conv1d", 1, in_channels, out_channels, o) {}
+      : Derived("Conv1d", 1, in_channels, out_channels, o) {}
   template <Integer T>
   Conv1d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
          const CallLine& line = {})
       : Conv1d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  Conv1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W] or [C, H, W].
-struct Conv2d : ConvNd {
+struct Conv2d : Derived<Conv2d, ConvNd> {
   Conv2d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
-      : ConvNd("Conv2d", 2, in_channels, out_channels, o) {}
+      : Derived("Conv2d", 2, in_channels, out_channels, o) {}
   template <Integer T>
   Conv2d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
          const CallLine& line = {})
       : Conv2d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  Conv2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
-struct Conv3d : ConvNd {
+struct Conv3d : Derived<Conv3d, ConvNd> {
   Conv3d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
-      : ConvNd("Conv3d", 3, in_channels, out_channels, o) {}
+      : Derived("Conv3d", 3, in_channels, out_channels, o) {}
   template <Integer T>
   Conv3d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
          const CallLine& line = {})
       : Conv3d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  Conv3d clone() const { return detail::cloned(*this); }
 };
 
 struct ConvTransposeLayerOptions {
@@ -100,35 +97,32 @@ class WT_API ConvTransposeNd : public Module<ConvTransposeNd> {
   int axes_;
   wt::ConvTransposeOptions options_;
 };
-struct ConvTranspose1d : ConvTransposeNd {
+struct ConvTranspose1d : Derived<ConvTranspose1d, ConvTransposeNd> {
   ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
-      : ConvTransposeNd("ConvTranspose1d", 1, in_channels, out_channels, o) {}
+      : Derived("ConvTranspose1d", 1, in_channels, out_channels, o) {}
   template <Integer T>
   ConvTranspose1d(i64 in_channels, i64 out_channels, T kernel,
                   const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
       : ConvTranspose1d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  ConvTranspose1d clone() const { return detail::cloned(*this); }
 };
-struct ConvTranspose2d : ConvTransposeNd {
+struct ConvTranspose2d : Derived<ConvTranspose2d, ConvTransposeNd> {
   ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
-      : ConvTransposeNd("ConvTranspose2d", 2, in_channels, out_channels, o) {}
+      : Derived("ConvTranspose2d", 2, in_channels, out_channels, o) {}
   template <Integer T>
   ConvTranspose2d(i64 in_channels, i64 out_channels, T kernel,
                   const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
       : ConvTranspose2d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  ConvTranspose2d clone() const { return detail::cloned(*this); }
 };
-struct ConvTranspose3d : ConvTransposeNd {
+struct ConvTranspose3d : Derived<ConvTranspose3d, ConvTransposeNd> {
   ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
-      : ConvTransposeNd("ConvTranspose3d", 3, in_channels, out_channels, o) {}
+      : Derived("ConvTranspose3d", 3, in_channels, out_channels, o) {}
   template <Integer T>
   ConvTranspose3d(i64 in_channels, i64 out_channels, T kernel,
                   const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
       : ConvTranspose3d(in_channels, out_channels, with_kernel(kernel, o), line) {}
-  ConvTranspose3d clone() const { return detail::cloned(*this); }
 };
 
 }  // namespace wt::nn

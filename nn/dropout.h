@@ -30,19 +30,16 @@ class WT_API DropoutNd : public Module<DropoutNd> {
   double p_;
 };
 // x is [N, C, L] or [C, L].
-struct Dropout1d : DropoutNd {
-  explicit Dropout1d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout1d", 1, p) {}
-  Dropout1d clone() const { return detail::cloned(*this); }
+struct Dropout1d : Derived<Dropout1d, DropoutNd> {
+  explicit Dropout1d(double p = 0.5, const CallLine& = {}) : Derived("Dropout1d", 1, p) {}
 };
 // x is [N, C, H, W] or [C, H, W].
-struct Dropout2d : DropoutNd {
-  explicit Dropout2d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout2d", 2, p) {}
-  Dropout2d clone() const { return detail::cloned(*this); }
+struct Dropout2d : Derived<Dropout2d, DropoutNd> {
+  explicit Dropout2d(double p = 0.5, const CallLine& = {}) : Derived("Dropout2d", 2, p) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
-struct Dropout3d : DropoutNd {
-  explicit Dropout3d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout3d", 3, p) {}
-  Dropout3d clone() const { return detail::cloned(*this); }
+struct Dropout3d : Derived<Dropout3d, DropoutNd> {
+  explicit Dropout3d(double p = 0.5, const CallLine& = {}) : Derived("Dropout3d", 3, p) {}
 };
 
 // The same to whole samples: a residual branch is passed by (Huang et al. 2016, arXiv:1603.09382;

@@ -1,11 +1,15 @@
 // What the handles of a module are made of; what they share, ModuleState, is in nn/module_state.h.
 // Behind nn/module.h.
 #pragma once
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
+#include "warptape/core/frame.h"
 #include "warptape/core/owned.h"
 #include "warptape/core/tensor.h"
 
@@ -66,6 +70,11 @@ M cloned(const M& module) {
   return M(module);
 }
 
+template <class M>
+auto handle_to(const M& module) {
+  if constexpr (std::is_copy_constructible_v<M>) return M(module);
+}
+
 // What the handles of a container share: as a shared_ptr, but a copy within clone() is independent.
 template <class T>
 class Shared {
@@ -86,4 +95,52 @@ class Shared {
 };
 
 }  // namespace detail
+
+// What a module gives back of itself has its own type:
+//
+//   auto net = nn::Linear{3, 1}.to(device).eval();   // a Linear
+//   net = net.to(f64);
+//
+// nn::Module has this for the class that derives from it. A class that derives from a class of
+// modules derives through this one, by which it inherits the constructors too; else what it gives
+// back is one of the base, a slice of it:
+//
+//   struct Gabor : nn::Derived<Gabor, nn::Conv2d> { using Derived::Derived; };
+template <class Self, class Base>
+class Derived : public Base {
+ public:
+  using Base::Base;
+
+  // What ModuleBase says of them, in place. They give a Self: a handle to this module, or nothing
+  // where the class cannot be copied. One declaration for all kinds of objects: each class of
+  // modules has these, and warptape.h is measured.
+  auto to(Device d) const { return Base::to(d), detail::handle_to(self()); }
+  auto to(DType t, Frame at = Frame::here()) const {
+    return Base::to(t, at), detail::handle_to(self());
+  }
+  auto to(Device d, DType t, Frame at = Frame::here()) const {
+    return Base::to(d, t, at), detail::handle_to(self());
+  }
+  auto train(bool on = true) const { return Base::train(on), detail::handle_to(self()); }
+  auto eval() const { return train(false); }
+  template <std::same_as<bool> B = bool>
+  auto requires_grad_(B on = true) const {
+    return Base::requires_grad_(on), detail::handle_to(self());
+  }
+  // Of the parameters whose name fits a pattern; how many fit.
+  template <std::convertible_to<std::string_view> S>
+  i64 requires_grad_(const S& pattern, bool on = true) const {
+    return Base::requires_grad_(pattern, on);
+  }
+
+  // An independent copy: its parameters, buffers and modules are new, tied ones are tied again, and
+  // flags, frozen parameters and hooks are as here. Gradients are not copied, no optimizer holds
+  // the copy, and what a class of your own keeps beside registered tensors and modules is copied as
+  // its copy constructor says. Throws OutOfMemory.
+  Self clone() const { return detail::cloned(self()); }
+
+ private:
+  const Self& self() const { return static_cast<const Self&>(*this); }
+};
+
 }  // namespace wt::nn

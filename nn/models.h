@@ -28,7 +28,7 @@ namespace wt::models {
 
 // A model whose type is not known, called with what it takes. Like every module a handle; its names
 // are the model's own.
-class WT_API AnyModel : public nn::ModuleBase {
+class WT_API AnyModel : public nn::Derived<AnyModel, nn::ModuleBase> {
  public:
   using Inputs = std::vector<Tensor>;
   using Call = std::function<Tensor(const Inputs&)>;
@@ -36,7 +36,6 @@ class WT_API AnyModel : public nn::ModuleBase {
   // Throws UsageError for another number of inputs than the model takes.
   Tensor operator()(const Inputs& inputs) const { return (*call_)(inputs); }
   Tensor operator()(const Tensor& x) const { return (*call_)({x}); }
-  AnyModel clone() const { return nn::detail::cloned(*this); }
 
  private:
   nn::detail::Shared<Call> call_;

@@ -465,9 +465,9 @@ class WT_API OutputShapes {
 
 // The base of every module: CRTP, so that forward may have any signature.
 template <class Self>
-class Module : public ModuleBase {
+class Module : public Derived<Self, ModuleBase> {
  public:
-  Module() { set_class(detail::signature_of<Self>()); }
+  Module() { this->set_class(detail::signature_of<Self>()); }
   // The first argument is a tensor: its line is the user's line.
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) {
@@ -498,12 +498,6 @@ class Module : public ModuleBase {
   auto operator()(const In& x, Rest&&... rest) const {
     return const_cast<Module*>(this)->operator()(x, std::forward<Rest>(rest)...);
   }
-  // An independent copy: its parameters, buffers and modules are new, tied ones are tied again, and
-  // flags, frozen parameters and hooks are as here. Gradients are not copied, no optimizer holds
-  // the copy, and what a class of your own keeps beside registered tensors and modules is copied as
-  // its copy constructor says. A class derived from a class of modules hides this by one of its own
-  // type (nn/conv.h), or the copy is one of the base. Throws OutOfMemory.
-  Self clone() const { return detail::cloned(static_cast<const Self&>(*this)); }
   // Anything else (no line).
   template <class First, class... Rest>
   requires(!std::convertible_to<First, const Tensor&>) auto operator()(First&& first,

@@ -85,22 +85,19 @@ class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
   int least_axes_, most_axes_;
 };
 // x is [N, C] or [N, C, L].
-struct BatchNorm1d : BatchNorm {
+struct BatchNorm1d : Derived<BatchNorm1d, BatchNorm> {
   explicit BatchNorm1d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
-      : BatchNorm("BatchNorm1d", channels, o, 2, 3) {}
-  BatchNorm1d clone() const { return detail::cloned(*this); }
+      : Derived("BatchNorm1d", channels, o, 2, 3) {}
 };
 // x is [N, C, H, W].
-struct BatchNorm2d : BatchNorm {
+struct BatchNorm2d : Derived<BatchNorm2d, BatchNorm> {
   explicit BatchNorm2d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
-      : BatchNorm("BatchNorm2d", channels, o, 4, 4) {}
-  BatchNorm2d clone() const { return detail::cloned(*this); }
+      : Derived("BatchNorm2d", channels, o, 4, 4) {}
 };
 // x is [N, C, D, H, W].
-struct BatchNorm3d : BatchNorm {
+struct BatchNorm3d : Derived<BatchNorm3d, BatchNorm> {
   explicit BatchNorm3d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
-      : BatchNorm("BatchNorm3d", channels, o, 5, 5) {}
-  BatchNorm3d clone() const { return detail::cloned(*this); }
+      : Derived("BatchNorm3d", channels, o, 5, 5) {}
 };
 
 struct GroupNormLayerOptions {
@@ -147,25 +144,22 @@ class WT_API InstanceNorm : public detail::ChannelNorm<InstanceNorm> {
   int axes_;  // without the samples'
 };
 // x is [N, C, L] or [C, L].
-struct InstanceNorm1d : InstanceNorm {
+struct InstanceNorm1d : Derived<InstanceNorm1d, InstanceNorm> {
   explicit InstanceNorm1d(i64 channels, const InstanceNormLayerOptions& o = {},
                           const CallLine& = {})
-      : InstanceNorm("InstanceNorm1d", channels, o, 2) {}
-  InstanceNorm1d clone() const { return detail::cloned(*this); }
+      : Derived("InstanceNorm1d", channels, o, 2) {}
 };
 // x is [N, C, H, W] or [C, H, W].
-struct InstanceNorm2d : InstanceNorm {
+struct InstanceNorm2d : Derived<InstanceNorm2d, InstanceNorm> {
   explicit InstanceNorm2d(i64 channels, const InstanceNormLayerOptions& o = {},
                           const CallLine& = {})
-      : InstanceNorm("InstanceNorm2d", channels, o, 3) {}
-  InstanceNorm2d clone() const { return detail::cloned(*this); }
+      : Derived("InstanceNorm2d", channels, o, 3) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
-struct InstanceNorm3d : InstanceNorm {
+struct InstanceNorm3d : Derived<InstanceNorm3d, InstanceNorm> {
   explicit InstanceNorm3d(i64 channels, const InstanceNormLayerOptions& o = {},
                           const CallLine& = {})
-      : InstanceNorm("InstanceNorm3d", channels, o, 4) {}
-  InstanceNorm3d clone() const { return detail::cloned(*this); }
+      : Derived("InstanceNorm3d", channels, o, 4) {}
 };
 
 struct LocalResponseNormOptions {

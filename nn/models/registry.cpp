@@ -130,8 +130,9 @@ std::vector<ModelInfo> table() {
 
 }  // namespace
 
-AnyModel::AnyModel(const nn::ModuleBase& model, Call call)
-    : ModuleBase(model), call_(std::move(call)) {}
+AnyModel::AnyModel(const nn::ModuleBase& model, Call call) : call_(std::move(call)) {
+  ModuleBase::operator=(ModuleBase(model));
+}
 
 AnyModel::Inputs ModelInfo::made_up_inputs(i64 batch) const {
   AnyModel::Inputs all;

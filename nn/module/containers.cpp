@@ -5,9 +5,11 @@
 
 namespace wt::nn {
 
-SequentialStep::SequentialStep(const ModuleBase* module)
-    : ModuleBase(module ? *module : ModuleBase()) {
-  if (!module) set_type("Function");
+SequentialStep::SequentialStep(const ModuleBase* module) {
+  if (module)
+    ModuleBase::operator=(ModuleBase(*module));
+  else
+    set_type("Function");
 }
 
 Tensor SequentialStep::operator()(const In& x) const {

@@ -67,7 +67,10 @@ bool has_state(const ModuleState& m) {
 
 // --- parameters ---
 
-Param& Param::operator=(const Param& o) { return *this = o.tensor(); }
+Param& Param::operator=(const Param& o) {
+  if (slot_ == o.slot_) return *this;  // net = net.to(device), with an optimizer too
+  return *this = o.tensor();
+}
 
 Param& Param::operator=(const Tensor& t) {
   if (slot_->held)

@@ -84,6 +84,39 @@ TEST_CASE("factories: options reach every one of them", "[wall][factories]") {
   CHECK_THROWS_AS((void)zeros({2}, {.dtype = DType::i64, .requires_grad = true}), DtypeError);
 }
 
+TEST_CASE("factories: every list of values has its dtype and device in one expression",
+          "[factories]") {
+  const std::vector<double> host = {1, 2, 3, 4};
+  for (const Device d : {Device::cpu(), Device::simt(), Device::meta(DeviceKind::simt)}) {
+    CAPTURE(to_string(d));
+    const std::vector<Tensor> all = {
+        tensor(1, {.dtype = f16, .device = d}),
+        tensor({1, 2, 3}, {.dtype = f16, .device = d}),
+        tensor({1.0, 2.0, 3.0}, {.dtype = f16, .device = d}),
+        tensor({1, 2.5}, {.dtype = f16, .device = d}),
+        tensor({true, false}, {.dtype = f16, .device = d}),
+        tensor({{1}, {2}}, {.dtype = f16, .device = d}),
+        tensor({{1, 2}, {3, 4}}, {.dtype = f16, .device = d}),
+        tensor({{1, 2.5}, {3, 4}}, {.dtype = f16, .device = d}),
+        tensor({{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}, {.dtype = f16, .device = d}),
+        tensor({{{1, 2.5}, {3, 4}}}, {.dtype = f16, .device = d}),
+        tensor(host, {.dtype = f16, .device = d}),
+        tensor(std::span<const double>(host).first(2), {.dtype = f16, .device = d})};
+    const std::vector<Shape> shapes = {{},     {3},    {3},       {2},       {2}, {2, 1},
+                                       {2, 2}, {2, 2}, {2, 2, 2}, {1, 2, 2}, {4}, {2}};
+    for (size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(i);
+      CHECK(all[i].shape() == shapes[i]);
+      CHECK(all[i].dtype() == f16);
+      CHECK(all[i].device() == d);
+      if (!d.is_meta && i > 0)
+        CHECK(values(all[i])[1] == (i == 4 ? 0 : i == 3 || i == 7 || i == 9 ? 2.5 : 2));
+    }
+    CHECK(tensor({1, 2, 3}, {.device = d}).dtype() == DType::i64);
+    CHECK(tensor({{1.5, 2}}, {.device = d, .requires_grad = true}).requires_grad());
+  }
+}
+
 TEST_CASE("factories: what makes no sense is refused", "[wall][factories]") {
   CHECK_THROWS_AS((void)zeros({-1}), ShapeError);
   CHECK_THROWS_AS((void)eye(-1), ShapeError);
