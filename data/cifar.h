@@ -21,16 +21,20 @@ WT_API CifarFile read_cifar10(const std::string& path, const ParseLimits& limits
 struct Cifar10Options {
   bool train = true;     // data_batch_1.bin to data_batch_5.bin; else test_batch.bin
   bool flatten = false;  // x [N, 3072] instead of [N, 3, 32, 32]
+  // In place of the standardising; x is then f32 [N, C, h, w] as it gives it. As torchvision's.
+  ImageTransform transform = {};
+  u64 seed = 0;  // of what it draws, for (seed, epoch, sample)
 };
 // x is f32, standardised by the training set's mean and deviation of each channel; y is i64 in
 // [0, 10). The files, also with .gz or .xz, lie in `root`, or in its folder "cifar-10-batches-bin".
-// Throws DataError for a missing folder or file and what read_cifar10() refuses.
+// Throws DataError for a missing folder or file and what read_cifar10() refuses, and what the
+// transform throws for images of this size.
 class WT_API Cifar10 {
  public:
   explicit Cifar10(const std::string& root, const Cifar10Options& o = {});
-  static constexpr bool in_memory = true;
+  bool in_memory() const { return transform_.empty(); }  // transforms are work for workers
   i64 size() const { return labels_.size(0); }
-  Batch batch(std::span<const i64> indices) const;
+  Batch batch(std::span<const i64> indices, i64 epoch = 0) const;
   static constexpr i64 kClasses = 10;
   static const std::array<const char*, 10>& class_names();
   // u8 [N, 3, 32, 32] as batch() gives it. Throws ShapeError or DtypeError for another tensor.
@@ -38,7 +42,8 @@ class WT_API Cifar10 {
   // Bytes that one in `root` will hold.
   static i64 bytes_of(const std::string& root, const Cifar10Options& o = {});
   // The same samples on a device, as u8, with the same batches; with options, of which mean, std,
-  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit.
+  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit, UsageError
+  // for a set with a transform: data on the device augments by its own options.
   ResidentImages resident(Device d) const;
   ResidentImages resident(Device d, const ResidentImagesOptions& o) const;
 
@@ -46,6 +51,8 @@ class WT_API Cifar10 {
   Tensor images_;  // [N, 3072] u8
   Tensor labels_;  // [N] u8
   bool flatten_;
+  ImageTransform transform_;
+  u64 seed_;
 };
 
 // As CifarFile, of records with a byte for the superclass and one for the class before the pixels.
@@ -57,16 +64,19 @@ struct Cifar100File {
 WT_API Cifar100File read_cifar100(const std::string& path, const ParseLimits& limits = {});
 
 struct Cifar100Options {
-  bool train = true;     // train.bin; else test.bin
-  bool flatten = false;  // x [N, 3072] instead of [N, 3, 32, 32]
-  bool coarse = false;   // y is the superclass in [0, 20) instead of the class in [0, 100)
+  bool train = true;              // train.bin; else test.bin
+  bool flatten = false;           // x [N, 3072] instead of [N, 3, 32, 32]
+  bool coarse = false;            // y is the superclass in [0, 20) instead of the class in [0, 100)
+  ImageTransform transform = {};  // as Cifar10Options have them
+  u64 seed = 0;
 };
 // As Cifar10, in `root` or its folder "cifar-100-binary".
 class WT_API Cifar100 {
  public:
   explicit Cifar100(const std::string& root, const Cifar100Options& o = {});
+  bool in_memory() const { return transform_.empty(); }
   i64 size() const { return labels_.size(0); }
-  Batch batch(std::span<const i64> indices) const;
+  Batch batch(std::span<const i64> indices, i64 epoch = 0) const;
   static constexpr i64 kClasses = 100, kCoarseClasses = 20;
   static const std::array<const char*, 100>& class_names();
   static const std::array<const char*, 20>& coarse_names();
@@ -77,6 +87,8 @@ class WT_API Cifar100 {
   Tensor images_;  // [N, 3072] u8
   Tensor labels_;  // [N] u8
   bool flatten_;
+  ImageTransform transform_;
+  u64 seed_;
 };
 
 }  // namespace wt::data

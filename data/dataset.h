@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "warptape/core/tensor.h"
+#include "warptape/data/image_transform.h"
 
 namespace wt::data {
 
@@ -179,17 +180,20 @@ TensorsDataset(T...) -> TensorsDataset<sizeof...(T)>;
 struct FashionMnistOptions {
   bool train = true;     // 60,000 images; else the 10,000 test images
   bool flatten = false;  // x [N, 784] instead of [N, 1, 28, 28]
+  // In place of the standardising; x is then f32 [N, C, h, w] as it gives it. As torchvision's.
+  ImageTransform transform = {};
+  u64 seed = 0;  // of what it draws, for (seed, epoch, sample)
 };
 // Fashion-MNIST, or MNIST, from IDX files (plain or .gz) with the usual names in `root`. x is f32,
 // standardised with the training set's mean 0.2860 and deviation 0.3530; y is i64 in [0, 10).
 // Throws DataError for a missing folder or file, images and labels that do not fit each other, and
-// labels outside the classes.
+// labels outside the classes; what the transform throws for images of this size.
 class WT_API FashionMnist {
  public:
   explicit FashionMnist(const std::string& root, const FashionMnistOptions& o = {});
-  static constexpr bool in_memory = true;
+  bool in_memory() const { return transform_.empty(); }  // transforms are work for workers
   i64 size() const { return images_.size(0); }
-  Batch batch(std::span<const i64> indices) const;
+  Batch batch(std::span<const i64> indices, i64 epoch = 0) const;
   static constexpr i64 kClasses = 10;
   // Of Fashion-MNIST; those of MNIST are the digits.
   static const std::array<const char*, 10>& class_names();
@@ -198,7 +202,8 @@ class WT_API FashionMnist {
   // Bytes that one in `root` will hold, from the headers of its files.
   static i64 bytes_of(const std::string& root, const FashionMnistOptions& o = {});
   // The same samples on a device, as u8, with the same batches; with options, of which mean, std,
-  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit.
+  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit, UsageError
+  // for a set with a transform: data on the device augments by its own options.
   ResidentImages resident(Device d) const;
   ResidentImages resident(Device d, const ResidentImagesOptions& o) const;
 
@@ -206,6 +211,8 @@ class WT_API FashionMnist {
   Tensor images_;  // [N, 28, 28] u8
   Tensor labels_;  // [N] u8
   bool flatten_;
+  ImageTransform transform_;
+  u64 seed_;
 };
 
 struct TextBytesOptions {

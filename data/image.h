@@ -97,4 +97,24 @@ class WT_API Image {
 WT_API std::string png_of(const Tensor& image);
 WT_API void write_png(const std::string& path, const Tensor& image);
 
+struct JpegOptions {
+  int quality = 75;       // 1 to 100, libjpeg's, as torchvision's write_jpeg
+  bool subsample = true;  // colours at half the height and width (4:2:0)
+  bool progressive = false;
+};
+// A JPEG file of u8 [H, W, C], C = 1 (grey) or 3 (RGB), of sides to 65,500. The pixels are not kept
+// to the level. Throws ShapeError, DtypeError, UsageError for such a quality, NotAvailable without
+// libjpeg-turbo.
+WT_API std::string jpeg_of(const Tensor& image, const JpegOptions& o = {});
+WT_API void write_jpeg(const std::string& path, const Tensor& image, const JpegOptions& o = {});
+
+struct WebpOptions {
+  int quality = 80;       // 0 to 100, as PIL's
+  bool lossless = false;  // every pixel is kept, also where it is transparent; `quality` is effort
+};
+// A WebP file of u8 [H, W, C], C = 1 to 4, of sides to 16,383. The format knows RGB and RGBA: grey
+// becomes these, and comes back so. Throws as jpeg_of(), NotAvailable without libwebp.
+WT_API std::string webp_of(const Tensor& image, const WebpOptions& o = {});
+WT_API void write_webp(const std::string& path, const Tensor& image, const WebpOptions& o = {});
+
 }  // namespace wt::data

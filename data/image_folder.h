@@ -31,8 +31,9 @@ struct ImageFolderOptions {
   ImageSize size = 0;
   bool keep_aspect = true;  // false: the whole image is resized
   i64 channels = 3;         // 1 or 3: grey becomes colour by repetition, colour grey by luma
-  // Applied to what the above gives: x is then f32, else u8. Without `size` image by image.
-  std::vector<Transform> transform = {};
+  // A Compose or its list, applied to what the above gives: x is then f32, else u8. Without `size`
+  // image by image.
+  ImageTransform transform = {};
   u64 seed = 0;  // of what the transforms draw, for (seed, epoch, sample)
   BadImages bad = BadImages::error;
   bool allow_empty = false;   // classes without an image

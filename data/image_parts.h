@@ -31,4 +31,10 @@ Tensor read_png(const std::string& path, std::span<const u8> bytes, const ImageO
 Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
 Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
 
+// Of what is to be written. Throws ShapeError unless it is [H, W, C], with C and sides that the
+// format has, and DtypeError unless it is u8; gives it contiguous on the cpu.
+Tensor pixels_to_write(const char* what, const Tensor& image, i64 channels, i64 longest_side);
+// Throws UsageError unless it is in [least, 100].
+void check_quality(const char* what, int quality, int least);
+
 }  // namespace wt::data::detail

@@ -24,6 +24,7 @@
 #include "warptape/core/misnamed.h"
 #include "warptape/core/owned.h"
 #include "warptape/data/dataset.h"
+#include "warptape/data/enumerate.h"
 #include "warptape/data/loader_stats.h"
 #include "warptape/data/sampler.h"
 #include "warptape/data/samples.h"

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "warptape/core/tensor.h"
+#include "warptape/data/image_transform.h"
 #include "warptape/kernels/image_batch.h"
 #include "warptape/kernels/image_color.h"
 #include "warptape/kernels/image_erase.h"
@@ -141,11 +142,6 @@ struct RandomErasing {
   std::vector<double> value{0};
   bool random = false;
 };
-
-using Transform =
-    std::variant<RandomCrop, CenterCrop, RandomResizedCrop, Resize, RandomHorizontalFlip, ToTensor,
-                 Normalize, Cutout, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
-                 RandAugment, RandomErasing>;
 
 struct ComposeCall {
   std::span<const i64> samples =

@@ -132,6 +132,12 @@ std::string rate_text(double rate, const std::string& unit) {
   return print("%5.2f", rate) + unit + "/s";
 }
 
+// Samples come by the hundred: no digits behind the point where there are three before it.
+std::string item_rate_text(double rate, const std::string& unit) {
+  if (!(rate > 0)) return "?" + unit + "/s";
+  return print(rate < 100 ? "%.2f" : "%.0f", rate) + unit + "/s";
+}
+
 std::string bar_text(double fraction, std::size_t width, ProgressStyle style) {
   static constexpr const char* kUtf8[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
   static constexpr const char* kAscii[] = {" ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#"};
@@ -182,7 +188,8 @@ std::string detail::format_progress(const ProgressFigures& f) {
   const bool known = f.total >= 0 && f.n <= f.total;
   const std::string prefix = f.desc.empty() ? "" : f.desc + ": ";
   const std::string postfix = f.postfix.empty() ? "" : ", " + f.postfix;
-  const std::string rate = rate_text(f.rate, f.unit);
+  std::string rate = rate_text(f.rate, f.unit);
+  if (!f.items.empty()) rate += ", " + item_rate_text(f.item_rate, f.items);
   const auto columns = static_cast<std::size_t>(std::max(f.columns, 1));
   if (!known) {
     return cut_to(prefix + std::to_string(f.n) + f.unit + " [" + clock_text(f.elapsed) + ", " +
@@ -202,9 +209,15 @@ std::string detail::format_progress(const ProgressFigures& f) {
   return cut_to(left + "|" + bar_text(fraction, bar, f.style) + "| " + right, columns);
 }
 
+std::string detail::epoch_text(i64 epoch, const ProgressOptions& options) {
+  return "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(options.epochs) +
+         (options.desc.empty() ? "" : " " + options.desc);
+}
+
 Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   to_stderr_ = !options_.sink;
   options_.desc = without_controls(options_.desc);
+  options_.items = without_controls(options_.items);
   if (options_.style == ProgressStyle::automatic) options_.style = detail::style_of_stderr();
   if (!options_.clock) options_.clock = monotonic_seconds;
   start_ = drawn_at_ = options_.clock();
@@ -238,9 +251,10 @@ double Progress::average_rate() const {
   return seconds > 0 ? double(n_ - options_.initial) / seconds : 0;
 }
 
-std::string Progress::text(double now, double rate) const {
+std::string Progress::text(double now, double rate, double item_rate) const {
   return detail::format_progress({options_.desc, options_.unit, postfix_, n_, options_.total,
-                                  now - start_, rate, columns(), options_.style});
+                                  now - start_, rate, columns(), options_.style, options_.items,
+                                  item_rate});
 }
 
 void Progress::update(i64 n) {
@@ -264,8 +278,10 @@ void Progress::draw(double now) {
   if (steps > 0 && seconds > 0) {
     ema_steps_ = kSmoothing * steps + (1 - kSmoothing) * ema_steps_;
     ema_seconds_ = kSmoothing * seconds + (1 - kSmoothing) * ema_seconds_;
+    ema_items_ = kSmoothing * double(items_ - drawn_items_) + (1 - kSmoothing) * ema_items_;
   }
   drawn_n_ = n_;
+  drawn_items_ = items_;
   drawn_at_ = now;
   draw_line(now, false);
 }
@@ -273,10 +289,10 @@ void Progress::draw(double now) {
 void Progress::draw_line(double now, bool final) {
   const bool average = final || !(ema_seconds_ > 0);
   const double seconds = now - start_;
-  const double rate = !average      ? ema_steps_ / ema_seconds_
-                      : seconds > 0 ? double(n_ - options_.initial) / seconds
-                                    : 0;
-  std::string line = text(now, rate);
+  const auto rate = [&](double smoothed, i64 all) {
+    return !average ? smoothed / ema_seconds_ : seconds > 0 ? double(all) / seconds : 0;
+  };
+  std::string line = text(now, rate(ema_steps_, n_ - options_.initial), rate(ema_items_, items_));
   if (options_.style == ProgressStyle::lines) {
     put(line + "\n");
     return;

@@ -1,9 +1,11 @@
-// PNG by libspng, written whole or not at all.
+// Images into files, whole or not at all: PNG by libspng, and what all formats share.
+#include <algorithm>
+
 #include "warptape/config.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
-#include "warptape/data/image.h"
+#include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_SPNG
 #include <spng.h>
 
@@ -13,14 +15,27 @@
 
 namespace wt::data {
 
-std::string png_of(const Tensor& image) {
-  if (image.ndim() != 3 || image.size(2) < 1 || image.size(2) > 4 || image.numel() == 0)
-    throw ShapeError(
-        str("[png_of] expected pixels [H, W, C] of 1 to 4 channels, got ", describe(image)));
+Tensor detail::pixels_to_write(const char* what, const Tensor& image, i64 channels,
+                               i64 longest_side) {
+  if (image.ndim() != 3 || image.size(2) < 1 || image.size(2) > channels || image.numel() == 0)
+    throw ShapeError(str("[", what, "] expected pixels [H, W, C] of 1 to ", channels,
+                         " channels, got ", describe(image)));
   if (image.dtype() != DType::u8)
-    throw DtypeError(str("[png_of] expected u8, got ", dtype_name(image.dtype())));
+    throw DtypeError(str("[", what, "] expected u8, got ", dtype_name(image.dtype())));
+  if (std::max(image.size(0), image.size(1)) > longest_side)
+    throw ShapeError(str("[", what, "] the format has sides of at most ", longest_side,
+                         " pixels, got ", describe(image)));
+  return image.to(Device::cpu()).contiguous();
+}
+
+void detail::check_quality(const char* what, int quality, int least) {
+  if (quality < least || quality > 100)
+    throw UsageError(str("[", what, "] a quality from ", least, " to 100, got ", quality));
+}
+
+std::string png_of(const Tensor& image) {
+  const Tensor pixels = detail::pixels_to_write("png_of", image, 4, i64{0x7fffffff});
 #if WARPTAPE_HAS_SPNG
-  const Tensor pixels = image.to(Device::cpu()).contiguous();
   static constexpr spng_color_type kKinds[] = {
       SPNG_COLOR_TYPE_GRAYSCALE, SPNG_COLOR_TYPE_GRAYSCALE_ALPHA, SPNG_COLOR_TYPE_TRUECOLOR,
       SPNG_COLOR_TYPE_TRUECOLOR_ALPHA};
@@ -51,6 +66,12 @@ std::string png_of(const Tensor& image) {
 
 void write_png(const std::string& path, const Tensor& image) {
   write_file_atomically(path, png_of(image));
+}
+void write_jpeg(const std::string& path, const Tensor& image, const JpegOptions& o) {
+  write_file_atomically(path, jpeg_of(image, o));
+}
+void write_webp(const std::string& path, const Tensor& image, const WebpOptions& o) {
+  write_file_atomically(path, webp_of(image, o));
 }
 
 }  // namespace wt::data

@@ -8,6 +8,7 @@
 #include "warptape/data/bytes.h"
 #include "warptape/data/pixel_levels.h"
 #include "warptape/data/resident.h"
+#include "warptape/data/transformed_rows.h"
 
 namespace wt::data {
 namespace {
@@ -208,7 +209,9 @@ Cifar100File read_cifar100(const std::string& path, const ParseLimits& limits) {
   return f;
 }
 
-Cifar10::Cifar10(const std::string& root, const Cifar10Options& o) : flatten_(o.flatten) {
+Cifar10::Cifar10(const std::string& root, const Cifar10Options& o)
+    : flatten_(o.flatten), transform_(o.transform), seed_(o.seed) {
+  detail::check_transform(transform_, 3, 32);
   load_set(kCifar10, root, o.train, 0, images_, labels_);
 }
 i64 Cifar10::bytes_of(const std::string& root, const Cifar10Options& o) {
@@ -217,11 +220,16 @@ i64 Cifar10::bytes_of(const std::string& root, const Cifar10Options& o) {
 Tensor Cifar10::prepare(const Tensor& images) {
   return prepare_images(kCifar10, "Cifar10", images);
 }
-Batch Cifar10::batch(std::span<const i64> indices) const {
+Batch Cifar10::batch(std::span<const i64> indices, i64 epoch) const {
+  if (!transform_.empty())
+    return detail::transformed_rows(
+        "Cifar10", {transform_, seed_, images_.view({size(), 3, 32, 32}), labels_, flatten_},
+        indices, epoch);
   return make_batch(kCifar10, "Cifar10", images_, labels_, flatten_, indices);
 }
 ResidentImages Cifar10::resident(Device d) const { return resident(d, {}); }
 ResidentImages Cifar10::resident(Device d, const ResidentImagesOptions& o) const {
+  detail::refuse_resident_transform("Cifar10", transform_);
   ResidentImagesOptions own = o;
   own.mean.assign(kCifar10.mean, kCifar10.mean + 3);
   own.std.assign(kCifar10.deviation, kCifar10.deviation + 3);
@@ -230,7 +238,9 @@ ResidentImages Cifar10::resident(Device d, const ResidentImagesOptions& o) const
   return ResidentImages(images_.view({size(), 3, 32, 32}), labels_, d, own);
 }
 
-Cifar100::Cifar100(const std::string& root, const Cifar100Options& o) : flatten_(o.flatten) {
+Cifar100::Cifar100(const std::string& root, const Cifar100Options& o)
+    : flatten_(o.flatten), transform_(o.transform), seed_(o.seed) {
+  detail::check_transform(transform_, 3, 32);
   load_set(kCifar100, root, o.train, o.coarse ? 0 : 1, images_, labels_);
 }
 i64 Cifar100::bytes_of(const std::string& root, const Cifar100Options& o) {
@@ -239,7 +249,11 @@ i64 Cifar100::bytes_of(const std::string& root, const Cifar100Options& o) {
 Tensor Cifar100::prepare(const Tensor& images) {
   return prepare_images(kCifar100, "Cifar100", images);
 }
-Batch Cifar100::batch(std::span<const i64> indices) const {
+Batch Cifar100::batch(std::span<const i64> indices, i64 epoch) const {
+  if (!transform_.empty())
+    return detail::transformed_rows(
+        "Cifar100", {transform_, seed_, images_.view({size(), 3, 32, 32}), labels_, flatten_},
+        indices, epoch);
   return make_batch(kCifar100, "Cifar100", images_, labels_, flatten_, indices);
 }
 

@@ -12,6 +12,7 @@
 #include "warptape/data/pixel_levels.h"
 #include "warptape/data/resident.h"
 #include "warptape/data/resident_rows.h"
+#include "warptape/data/transformed_rows.h"
 
 namespace wt::data {
 namespace {
@@ -114,7 +115,8 @@ i64 FashionMnist::bytes_of(const std::string& root, const FashionMnistOptions& o
 }
 
 FashionMnist::FashionMnist(const std::string& root, const FashionMnistOptions& o)
-    : flatten_(o.flatten) {
+    : flatten_(o.flatten), transform_(o.transform), seed_(o.seed) {
+  detail::check_transform(transform_, 1, 28);
   const auto [images, labels] = FashionFiles(root, o);
   images_ = read_idx(images);
   labels_ = read_idx(labels);
@@ -140,6 +142,7 @@ void standardise(const u8* pixels, i64 n, float* x) {
 
 ResidentImages FashionMnist::resident(Device d) const { return resident(d, {}); }
 ResidentImages FashionMnist::resident(Device d, const ResidentImagesOptions& o) const {
+  detail::refuse_resident_transform("FashionMnist", transform_);
   ResidentImagesOptions own = o;
   own.mean = {kMean};
   own.std = {kDeviation};
@@ -148,7 +151,11 @@ ResidentImages FashionMnist::resident(Device d, const ResidentImagesOptions& o) 
   return ResidentImages(images_.view({size(), 1, 28, 28}), labels_, d, own);
 }
 
-Batch FashionMnist::batch(std::span<const i64> indices) const {
+Batch FashionMnist::batch(std::span<const i64> indices, i64 epoch) const {
+  if (!transform_.empty())
+    return detail::transformed_rows(
+        "FashionMnist", {transform_, seed_, images_.view({size(), 1, 28, 28}), labels_, flatten_},
+        indices, epoch);
   const i64 n = i64(indices.size());
   Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 1, 28, 28}, kHostFloats),
           empty({n}, kHostIndices)};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <optional>
 
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
@@ -55,7 +54,6 @@ struct ImageFolder::State {
 
   State(const std::string& root, const ImageFolderOptions& options)
       : o(options), listed((check_options(o), detail::list_image_folder(root, o.allow_empty))) {
-    if (!o.transform.empty()) compose.emplace(o.transform);
     decoding = {.apply_orientation = o.apply_orientation, .limits = o.limits};
     if (o.fast_downscale) decoding.fast_height = o.size.height, decoding.fast_width = o.size.width;
     if (o.cache_bytes > 0) cache.resize(listed.files.size());
@@ -153,10 +151,10 @@ struct ImageFolder::State {
                         " and all other images of its ", "folder are bad"));
   }
 
-  bool one_by_one() const { return compose && o.size.height == 0; }
+  bool one_by_one() const { return !o.transform.empty() && o.size.height == 0; }
   ImageSize shown_size(const Pixels& p) const {
     const ImageSize size{p.height, p.width};
-    return one_by_one() ? compose->output(size) : size;
+    return one_by_one() ? o.transform->output(size) : size;
   }
   void check_same_size(i64 i, const Pixels& p, const Pixels& first) const {
     const ImageSize is = shown_size(p), was = shown_size(first);
@@ -173,12 +171,13 @@ struct ImageFolder::State {
     if (one_by_one()) {
       std::vector<Tensor> rows;
       for (size_t i = 0; i < all.size(); ++i)
-        rows.push_back((*compose)(
+        rows.push_back((*o.transform)(
             stacked({all[i]}), {.samples = samples.subspan(i, 1), .epoch = epoch, .seed = o.seed}));
       return rows.empty() ? stacked({}).to(DType::f32) : concatenated(rows);
     }
     const Tensor x = stacked(all);
-    return compose ? (*compose)(x, {.samples = samples, .epoch = epoch, .seed = o.seed}) : x;
+    if (o.transform.empty()) return x;
+    return (*o.transform)(x, {.samples = samples, .epoch = epoch, .seed = o.seed});
   }
 
   Tensor stacked(const std::vector<SharedPixels>& all) const {
@@ -200,7 +199,6 @@ struct ImageFolder::State {
 
   const ImageFolderOptions o;
   const detail::FolderFiles listed;
-  std::optional<Compose> compose;
   ImageOptions decoding;
   std::vector<std::vector<u8>> encoded;
 

@@ -1,0 +1,74 @@
+// Batches, or whatever a range has, with their numbers: Python's enumerate.
+//
+//   for (auto [i, batch] : enumerate(loader)) { ... batch.x, batch.y ... }
+//   for (auto [i, batch] : progress(enumerate(loader), {.desc = "train"})) ...
+//
+// Of a loader in the middle of an epoch, as after a resume or a `break`, i goes on: it is the
+// batch's number in its epoch. `batch` is the range's own element, nothing is copied, and lives
+// as long as that does: of a loader until the next one comes. Size and state are the range's, so
+// that a progress line knows the total.
+#pragma once
+#include <iterator>
+#include <utility>
+
+#include "warptape/core/types.h"
+
+namespace wt {
+
+template <class T>
+struct Enumerated {
+  i64 index;
+  T batch;  // T& where the range's elements are lvalues
+};
+
+// Range is T& for an lvalue, T for what it owns.
+template <class Range>
+class EnumerateRange {
+  using R = std::remove_reference_t<Range>;
+  using Inner = decltype(std::begin(std::declval<R&>()));
+  using End = decltype(std::end(std::declval<R&>()));
+
+ public:
+  using Item = Enumerated<decltype(*std::declval<Inner&>())>;
+
+  class Iterator {
+   public:
+    Iterator(Inner at, i64 index) : at_(std::move(at)), index_(index) {}
+    Item operator*() { return {index_, *at_}; }
+    Iterator& operator++() {
+      ++at_;
+      ++index_;
+      return *this;
+    }
+    bool operator==(const End& end) { return at_ == end; }
+
+   private:
+    Inner at_;
+    i64 index_;
+  };
+
+  EnumerateRange(Range&& range, i64 start) : range_(std::forward<Range>(range)), start_(start) {}
+
+  Iterator begin() {
+    i64 first = start_;
+    if constexpr (requires { i64(range_.state().batch); }) first += i64(range_.state().batch);
+    return {std::begin(range_), first};
+  }
+  End end() { return std::end(range_); }
+
+  i64 size() const requires requires(const R& r) { i64(std::size(r)); }
+  { return i64(std::size(range_)); }
+  decltype(auto) state() const requires requires(const R& r) { r.state().batch; }
+  { return range_.state(); }
+
+ private:
+  Range range_;
+  i64 start_;
+};
+
+template <class Range>
+EnumerateRange<Range> enumerate(Range&& range, i64 start = 0) {
+  return {std::forward<Range>(range), start};
+}
+
+}  // namespace wt
