@@ -7,7 +7,7 @@
 
 namespace wt::bench {
 
-bool ranks_are_processes() { return dist::launched_by_mpi(); }
+bool ranks_are_processes() { return dist::launched(); }
 
 void on_each_rank(const WorldOptions& o, const std::function<void(dist::Communicator&)>& fn) {
   if (!ranks_are_processes()) return on_each_thread(o, fn);

@@ -1,7 +1,9 @@
 // The process's place among others, whoever started it.
 //
-//   auto comm = dist::init();                          // mpirun, srun, or alone
+//   auto comm = dist::init();                          // mpirun, srun, torchrun, or alone
 //   const Device d = dist::device_for_rank(*comm);     // a GPU of its own, or the cpu
+//
+//   auto comm = dist::init({.rank = 1, .world_size = 4, .address = "node0:29500"});  // by nobody
 //
 // The same program runs alone (a world of one, which needs no library), on several processes of one
 // host and on many hosts. For ranks that are threads there is dist/spawn.h.
@@ -15,21 +17,29 @@
 namespace wt::dist {
 
 enum class Backend : u8 {
-  automatic,  // under mpirun or srun mpi, else local
+  automatic,  // under mpirun or srun mpi, else with an address or torchrun's variables tcp, else
+              // local
   mpi,        // processes; tensors of cpu and simt (dist/mpi.h)
   local,      // a world of one
-  nccl,       // a GPU a rank, with the first that applies of those as control() (dist/nccl.h)
+  nccl,       // a GPU a rank, with the first that applies of the others as control() (dist/nccl.h)
+  tcp,        // processes, without MPI; tensors of cpu and simt (dist/tcp.h)
 };
 WT_API const char* to_string(Backend b);
 
 struct InitOptions {
   Backend backend = Backend::automatic;
   std::chrono::milliseconds deadline = std::chrono::seconds(120);
-  std::string interfaces = {};  // as MpiOptions has them
+  std::string interfaces = {};  // as MpiOptions and TcpOptions have them
+  // A world over TCP, as TcpOptions has it. Those that are not given are those of RANK, WORLD_SIZE,
+  // MASTER_ADDR and MASTER_PORT, which torchrun sets (or a person, for each process).
+  int rank = -1, world_size = -1;
+  std::string address = {};
+  std::string job = {};
 };
 
-// All processes of a job call it together. Throws NotAvailable where the job has several processes
-// and this build no MPI, UsageError for `local` in such a job, and what mpi_world throws.
+// All processes of a job call it together. Throws NotAvailable where mpirun or srun started several
+// processes and this build has no MPI, UsageError for `local` in a job of several, for a rank and
+// an address of another backend than tcp, and what mpi_world and tcp_world throw.
 WT_API std::unique_ptr<Communicator> init(InitOptions options = {}, Frame at = Frame::here());
 
 // Of this process among the job's on this host, as the launcher says: before init(), and without

@@ -2,15 +2,27 @@
 #pragma once
 #include <string>
 
+#include "warptape/core/types.h"
+
 namespace wt::dist {
 
-// This process is one of several that mpirun or srun started; also one of one, by mpirun.
+// Who started this process as one of several (also one of one, by mpirun): mpirun or srun, whose
+// ranks meet through MPI; or torchrun, or whoever sets its variables, with an address to meet at.
+// Of both the inner one: torchrun itself under srun, mpirun where such variables are set around it;
+// torchrun too where this build has no MPI.
+enum class Launcher : u8 { none, mpi, torchrun };
+Launcher launcher();
+inline bool launched() { return launcher() != Launcher::none; }
+// mpirun's or srun's variables are there, whoever is the inner one.
 bool launched_by_mpi();
 // Of this process among those on this host; -1: the launcher does not say.
 int launcher_local_rank();
 int launcher_local_size();
 // Of all processes of the job; -1: the launcher does not say.
 int launcher_size();
+// What torchrun's variables say. Throws UsageError that names those that are missing or wrong.
+struct TcpOptions;
+TcpOptions torchrun_options();
 // Something that is the same for two processes of one host and no others: its name and boot.
 std::string host_identity();
 std::string host_name();

@@ -6,34 +6,13 @@
 // every host has) tries the next address.
 #pragma once
 #include <array>
-#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "warptape/core/types.h"
+#include "warptape/dist/sockets.h"
 
 namespace wt::dist {
-
-using PulseClock = std::chrono::steady_clock;
-
-// A descriptor that is closed at the end.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& o) noexcept : fd_(o.fd_) { o.fd_ = -1; }
-  Socket& operator=(Socket&& o) noexcept {
-    std::swap(fd_, o.fd_);
-    return *this;
-  }
-  ~Socket() { close(); }
-  void close();
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 using PulseToken = std::array<u8, 16>;
 
@@ -45,9 +24,8 @@ struct PulseInvite {
   char address[8][48] = {};  // numbers: "192.0.2.7", "2001:db8::1"
 };
 
-// The addresses of this host that other hosts can reach, IPv4 first: of the interfaces or subnets
-// ("eth0", "10.0.0.0/8") in `only`, separated by commas; of all that are up where it is empty.
-std::vector<std::string> host_addresses(const std::string& only);
+// Asked some times a second: whether nobody needs the answer any more.
+using GiveUp = std::function<bool()>;
 
 class PulseDoor {
  public:
@@ -55,8 +33,9 @@ class PulseDoor {
   explicit PulseDoor(const std::vector<std::string>& addresses);
   const PulseInvite& invite() const { return invite_; }
 
-  // A connection a rank; the first is none. What has not come at `until` is missing: an empty one.
-  std::vector<Socket> admit(int ranks, PulseClock::time_point until);
+  // A connection a rank; the first is none. What has not come at `until`, or when give_up() says
+  // so, is missing: an empty one. Who had an answer too late, and comes again, is let in again.
+  std::vector<Socket> admit(int ranks, PulseClock::time_point until, const GiveUp& give_up = {});
 
  private:
   Socket listener_;
@@ -64,6 +43,7 @@ class PulseDoor {
 };
 
 // Empty: nobody at those addresses gave the answer before `until`; `why` then says what happened.
-Socket knock(const PulseInvite& invite, int rank, PulseClock::time_point until, std::string& why);
+Socket knock(const PulseInvite& invite, int rank, PulseClock::time_point until, std::string& why,
+             const GiveUp& give_up = {});
 
 }  // namespace wt::dist

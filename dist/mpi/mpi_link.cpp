@@ -28,8 +28,6 @@ using std::chrono::microseconds;
 
 namespace {
 
-constexpr i64 kPart = 512 << 10;  // bytes a message; of whole elements
-constexpr int kLabel = 32;
 enum Tag : int { kData = 1, kLabels = 2 };
 
 std::atomic<bool> abandoned{false};
@@ -112,13 +110,13 @@ struct MpiLink::Calls {
 };
 
 struct MpiLink::Letter {
-  char label[kLabel];
+  char label[MpiLink::kLabel];
   std::vector<char> bytes;
   std::vector<MPI_Request> requests;
 };
 
-MpiLink::MpiLink(PulseClock::time_point deadline)
-    : deadline_(deadline), lanes_(std::make_unique<Calls>()) {
+MpiLink::MpiLink(PulseClock::time_point deadline) : lanes_(std::make_unique<Calls>()) {
+  deadline_ = deadline;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_));
   for (MPI_Comm& lane : lanes_->comm) {
@@ -133,7 +131,9 @@ MpiLink::MpiLink(PulseClock::time_point deadline)
 // its own, which is left there then.
 MpiLink::MpiLink(const MpiLink& all, const std::vector<int>& members, int label,
                  PulseClock::time_point deadline)
-    : pulse_(all.pulse_), deadline_(deadline), lanes_(std::make_unique<Calls>()) {
+    : lanes_(std::make_unique<Calls>()) {
+  pulse_ = all.pulse_;
+  deadline_ = deadline;
   struct Making {
     std::vector<int> members;
     MPI_Comm from[2], made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
@@ -170,6 +170,11 @@ MpiLink::MpiLink(const MpiLink& all, const std::vector<int>& members, int label,
 
 // The communicators stay until MPI_Finalize: freeing them is collective, and may wait.
 MpiLink::~MpiLink() = default;
+
+std::unique_ptr<Link> MpiLink::group(const std::vector<int>& members, int label,
+                                     PulseClock::time_point until) const {
+  return std::make_unique<MpiLink>(*this, members, label, until);
+}
 
 void MpiLink::wait(Calls& c, size_t first, size_t count) {
   Pause pause;

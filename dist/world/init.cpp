@@ -13,13 +13,35 @@
 #include "warptape/dist/local.h"
 #include "warptape/dist/mpi.h"
 #include "warptape/dist/nccl.h"
+#include "warptape/dist/tcp.h"
 
 namespace wt::dist {
 
 const char* to_string(Backend b) {
-  constexpr const char* kNames[] = {"automatic", "mpi", "local", "nccl"};
+  constexpr const char* kNames[] = {"automatic", "mpi", "local", "nccl", "tcp"};
   return kNames[int(b)];
 }
+
+namespace {
+
+// What was asked for, and for the rest what torchrun's variables say.
+TcpOptions tcp_options(const InitOptions& o, Launcher by) {
+  TcpOptions tcp;
+  const bool whole = o.rank >= 0 && o.world_size >= 0 && (!o.address.empty() || o.world_size == 1);
+  if (!whole && by == Launcher::torchrun) tcp = torchrun_options();
+  if (o.rank >= 0) tcp.rank = o.rank;
+  if (o.world_size >= 0) tcp.world_size = o.world_size;
+  if (!o.address.empty()) {
+    tcp.address = o.address;
+    tcp.ports = 1;
+  }
+  if (!o.job.empty()) tcp.job = o.job;
+  tcp.deadline = o.deadline;
+  tcp.interfaces = o.interfaces;
+  return tcp;
+}
+
+}  // namespace
 
 std::unique_ptr<Communicator> init(InitOptions options, Frame at) {
   const FrameScope frame(at);
@@ -32,10 +54,20 @@ std::unique_ptr<Communicator> init(InitOptions options, Frame at) {
                              "\n  Try Backend::automatic, and tensors of the cpu"));
     return nccl_communicator(std::move(control), d, {.deadline = options.deadline});
   }
-  const bool launched = launched_by_mpi();
-  if (options.backend == Backend::mpi || (options.backend == Backend::automatic && launched))
+  const Launcher by = launcher();
+  const bool told = options.rank >= 0 || options.world_size >= 0 || !options.address.empty();
+  Backend backend = options.backend;
+  if (backend == Backend::automatic)
+    backend = told || by == Launcher::torchrun ? Backend::tcp
+              : by == Launcher::mpi            ? Backend::mpi
+                                               : Backend::local;
+  if (told && backend != Backend::tcp)
+    throw UsageError(str("[init] rank, world_size and address are of the backend tcp, not of ",
+                         to_string(backend)));
+  if (backend == Backend::tcp) return tcp_world(tcp_options(options, by), at);
+  if (backend == Backend::mpi)
     return mpi_world({.deadline = options.deadline, .interfaces = options.interfaces}, at);
-  if (launched && launcher_size() > 1)
+  if (launched() && launcher_size() > 1)
     throw UsageError(str("[init] backend local is a world of one, and this process is one of ",
                          launcher_size(),
                          "\n  Try Backend::automatic, or dist::spawn for ranks as threads"));
@@ -44,8 +76,8 @@ std::unique_ptr<Communicator> init(InitOptions options, Frame at) {
   return comm;
 }
 
-int local_rank() { return launched_by_mpi() ? launcher_local_rank() : 0; }
-int local_size() { return launched_by_mpi() ? launcher_local_size() : 1; }
+int local_rank() { return launched() ? launcher_local_rank() : 0; }
+int local_size() { return launched() ? launcher_local_size() : 1; }
 
 namespace {
 

@@ -3,12 +3,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
-#include "warptape/core/str.h"
+#include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
+#include "warptape/dist/mpi.h"
+#include "warptape/dist/tcp.h"
 
 namespace wt::dist {
 
@@ -39,22 +43,93 @@ bool launched_by_mpi() {
   return number_of(kTask) >= 0 && number_of(kTasks) > 1;
 }
 
+namespace {
+
+const char* set_or_null(const char* name) {
+  const char* const text = std::getenv(name);
+  return text && *text ? text : nullptr;
+}
+
+// RANK alone is a word that anybody may have taken.
+bool has_torchrun_variables() {
+  if (!set_or_null("RANK") || !set_or_null("WORLD_SIZE")) return false;
+  return set_or_null("MASTER_ADDR") || set_or_null("MASTER_PORT") ||
+         std::strcmp(set_or_null("WORLD_SIZE"), "1") != 0;
+}
+
+}  // namespace
+
+Launcher launcher() {
+  const bool mpi = launched_by_mpi();
+  if (!has_torchrun_variables()) return mpi ? Launcher::mpi : Launcher::none;
+  if (!mpi || set_or_null("TORCHELASTIC_RUN_ID") || mpi_library().empty())
+    return Launcher::torchrun;
+  return Launcher::mpi;
+}
+
+TcpOptions torchrun_options() {
+  std::string wrong;
+  const auto add = [&](const std::string& what) { wrong += (wrong.empty() ? "" : "; ") + what; };
+  const auto number = [&](const char* name, int least, int most) {
+    const char* const text = set_or_null(name);
+    int v = -1;
+    const char* const end = text ? text + std::strlen(text) : nullptr;
+    const auto [last, error] =
+        text ? std::from_chars(text, end, v) : std::from_chars_result{nullptr, std::errc()};
+    if (!text)
+      add(str(name, " is not set"));
+    else if (error != std::errc() || last != end || v < least || v > most)
+      add(str(name, " must be a number from ", least, " to ", most, ", got '", printable(text),
+              "'"));
+    return v;
+  };
+  constexpr int kMost = 1 << 20;
+  TcpOptions o;
+  o.rank = number("RANK", 0, kMost);
+  o.world_size = number("WORLD_SIZE", 1, kMost);
+  int port = number("MASTER_PORT", 1, 65535);
+  const char* const host = set_or_null("MASTER_ADDR");
+  if (!host) add("MASTER_ADDR is not set");
+  if (!wrong.empty())
+    throw UsageError(str("[init] of torchrun's variables ", wrong,
+                         "\n  Try unset RANK WORLD_SIZE, where this is the only process"));
+  // torchrun's own store may have that port: the ranks meet at one of those behind it.
+  const char* const store = set_or_null("TORCHELASTIC_USE_AGENT_STORE");
+  if (store && std::strcmp(store, "True") == 0) {
+    o.ports = std::min(8, 65535 - port);
+    port += 1;
+  }
+  const bool v6 = std::strchr(host, ':') && *host != '[';
+  o.address = v6 ? str("[", host, "]:", port) : str(host, ":", port);
+  if (const char* const id = set_or_null("TORCHELASTIC_RUN_ID")) {
+    const char* const again = set_or_null("TORCHELASTIC_RESTART_COUNT");
+    o.job = std::string(id).substr(0, 48) + "." + std::string(again ? again : "0").substr(0, 12);
+  }
+  return o;
+}
+
 int launcher_local_rank() {
   constexpr const char* kNames[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                     "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  return launched_by_mpi() ? number_of(kNames) : -1;
+  constexpr const char* kTorchrun[] = {"LOCAL_RANK"};
+  const Launcher by = launcher();
+  return by == Launcher::none ? -1 : by == Launcher::mpi ? number_of(kNames) : number_of(kTorchrun);
 }
 
 int launcher_local_size() {
   constexpr const char* kNames[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                     "MV2_COMM_WORLD_LOCAL_SIZE"};
-  return launched_by_mpi() ? number_of(kNames) : -1;
+  constexpr const char* kTorchrun[] = {"LOCAL_WORLD_SIZE"};
+  const Launcher by = launcher();
+  return by == Launcher::none ? -1 : by == Launcher::mpi ? number_of(kNames) : number_of(kTorchrun);
 }
 
 int launcher_size() {
   constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                     "SLURM_STEP_NUM_TASKS"};
-  return launched_by_mpi() ? number_of(kNames) : -1;
+  constexpr const char* kTorchrun[] = {"WORLD_SIZE"};
+  const Launcher by = launcher();
+  return by == Launcher::none ? -1 : by == Launcher::mpi ? number_of(kNames) : number_of(kTorchrun);
 }
 
 std::string host_name() {

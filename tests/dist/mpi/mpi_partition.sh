@@ -35,7 +35,7 @@ what="partition"
 setsid ip netns exec $a unshare --uts bash -c 'hostname wt-north; exec "$@"' north \
   mpirun --host 10.231.77.1:1,10.231.77.2:1 -n 2 -x WT_RANKS -x WT_FAULT_FILE -x WT_FAULT -x WT_FAULT_RANK \
   -x WT_FAULT_CALL -x WT_FAULT_DEADLINE -x OMPI_MCA_btl -x OMPI_MCA_btl_tcp_if_include \
-  "$self" --rank "$program" "[mpi_fault]" --use-colour no >"$here/mpirun" 2>&1 </dev/null &
+  "$self" --rank "$program" "[rank_fault]" --use-colour no >"$here/mpirun" 2>&1 </dev/null &
 job=$!
 disown
 # Both are at work.

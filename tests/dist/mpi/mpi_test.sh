@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mpi_test.sh PROGRAM HAS_MPI PART: the mpi backend under mpirun. PROGRAM is wt_tests, whose hidden
-# cases are what a rank runs (mpi_ranks.cpp, mpi_faults.cpp). PART:
+# cases are what a rank runs (tests/dist/world/process_ranks.cpp, process_faults.cpp). PART:
 #   values     every collective, on 1, 2 and 4 ranks
 #   failures   a rank is killed, stopped, late, gives up, calls something else, leaves: every other
 #              one throws PeerFailure that names it, in time, and ends with 7
@@ -60,13 +60,13 @@ fault() {
   what="$1 of rank $2 of $5 at call $3"
   local n=$5
   shift 5
-  run "$n" "[mpi_fault]" "$@"
+  run "$n" "[rank_fault]" "$@"
 }
 
 values() {
   local n r
   for n in 1 2 4; do
-    run "$n" "[mpi_values]" || fail "$n ranks: exit code $?"
+    run "$n" "[rank_values]" || fail "$n ranks: exit code $?"
     for ((r = 0; r < n; ++r)); do
       grep -q "^All tests passed" "$here/$r.out" || fail "rank $r of $n"
     done

@@ -3,6 +3,7 @@
 #include "warptape/dist/spawn.h"
 #include "warptape/tests/dist/expect.h"
 #include "warptape/tests/dist/nccl/nccl_world.h"
+#include "warptape/tests/dist/tcp/tcp_threads.h"
 
 using namespace wt;
 using namespace wt_test;
@@ -21,6 +22,25 @@ TEST_CASE("split: NCCL's groups have controls of their own") {
     group->all_reduce(t);
     expect(back(t)[0] == (r < 2 ? 1 : 5), "sum");
   });
+  expect.report();
+  w.check_clean();
+}
+
+TEST_CASE("tcp: NCCL starts over it, without MPI") {
+  NcclWorld w;
+  Expect expect;
+  check_quiet(tcp_ranks(3, std::chrono::seconds(60), [&](Communicator& control) {
+    const int r = control.rank();
+    const auto comm = dist::nccl_communicator(control, Device::cuda(r));
+    expect(std::string(comm->control().backend()) == "tcp", "control");
+    const Tensor t = tensor(std::vector<double>{double(r)}).to(Device::cuda(r));
+    comm->all_reduce(t);
+    expect(back(t)[0] == 3, "sum");
+    comm->barrier();
+    const auto pair = comm->split(r == 2 ? 1 : 0);
+    pair->all_reduce(t);
+    expect(back(t)[0] == (r == 2 ? 3 : 6), "the group's sum");
+  }));
   expect.report();
   w.check_clean();
 }

@@ -8,7 +8,10 @@
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/dist/launcher.h"
+#include "warptape/dist/mpi.h"
 #include "warptape/dist/spawn.h"
+#include "warptape/dist/tcp.h"
+#include "warptape/tests/dist/tcp/tcp_threads.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/values.h"
@@ -33,7 +36,16 @@ constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_RANK",
                                       "SLURM_PROCID",
                                       "SLURM_NTASKS",
                                       "SLURM_STEP_NUM_TASKS",
-                                      "SLURM_LOCALID"};
+                                      "SLURM_LOCALID",
+                                      "RANK",
+                                      "WORLD_SIZE",
+                                      "LOCAL_RANK",
+                                      "LOCAL_WORLD_SIZE",
+                                      "MASTER_ADDR",
+                                      "MASTER_PORT",
+                                      "TORCHELASTIC_RUN_ID",
+                                      "TORCHELASTIC_RESTART_COUNT",
+                                      "TORCHELASTIC_USE_AGENT_STORE"};
 
 // The environment of a process that a launcher started, for a test.
 class Launched {
@@ -102,6 +114,91 @@ TEST_CASE("dist::init: what launchers say of a process") {
   }
   const Launched nonsense({{"OMPI_COMM_WORLD_RANK", "-1"}, {"PMI_RANK", "x"}});
   CHECK(!dist::launched_by_mpi());
+}
+
+TEST_CASE("dist::init: torchrun's variables") {
+  const std::map<std::string, std::string> four = {
+      {"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+  const auto with = [&](std::map<std::string, std::string> more) {
+    more.insert(four.begin(), four.end());
+    return more;
+  };
+  {
+    const Launched by(with({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}));
+    CHECK(dist::launcher() == dist::Launcher::torchrun);
+    CHECK(dist::local_rank() == 1);
+    CHECK(dist::local_size() == 2);
+    CHECK(dist::launcher_size() == 8);
+    const dist::TcpOptions o = dist::torchrun_options();
+    CHECK(o.rank == 3);
+    CHECK(o.world_size == 8);
+    CHECK(o.address == "node0:29500");
+    CHECK(o.ports == 1);
+    CHECK(o.job == "");
+    CHECK_THROWS_AS(dist::init({.backend = dist::Backend::local}), UsageError);
+  }
+  {  // its own store has the port
+    const Launched by(with({{"MASTER_ADDR", "::1"},
+                            {"TORCHELASTIC_RUN_ID", std::string(100, 'x')},
+                            {"TORCHELASTIC_RESTART_COUNT", "2"},
+                            {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
+    const dist::TcpOptions o = dist::torchrun_options();
+    CHECK(o.address == "[::1]:29501");
+    CHECK(o.ports == 8);
+    CHECK(o.job == std::string(48, 'x') + ".2");
+    CHECK(dist::local_rank() == -1);
+  }
+  // The inner one of two launchers.
+  const std::map<std::string, std::string> srun = {{"SLURM_PROCID", "3"},
+                                                   {"SLURM_STEP_NUM_TASKS", "4"}};
+  {
+    auto both = with(srun);
+    const Launched by(both);
+    CHECK((dist::launcher() == dist::Launcher::mpi) == !dist::mpi_library().empty());
+  }
+  {
+    auto both = with(srun);
+    both["TORCHELASTIC_RUN_ID"] = "a";
+    const Launched by(both);
+    CHECK(dist::launcher() == dist::Launcher::torchrun);
+  }
+  {  // words that anybody may have taken
+    const Launched by({{"RANK", "3"}, {"WORLD_SIZE", "1"}});
+    CHECK(dist::launcher() == dist::Launcher::none);
+    CHECK(dist::init()->size() == 1);
+  }
+  const Launched by({{"RANK", "x"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "70000"}});
+  CHECK(message_of([] { dist::init(); }) ==
+        "UsageError: [init] of torchrun's variables RANK must be a number from 0 to 1048576, got "
+        "'x'; MASTER_PORT must be a number from 1 to 65535, got '70000'; MASTER_ADDR is not "
+        "set\n  Try unset RANK WORLD_SIZE, where this is the only process");
+}
+
+TEST_CASE("dist::init: a world at an address, by options and by variables") {
+  const wt::u16 port = wt_test::free_port();
+  const Launched by({{"RANK", "1"},
+                     {"WORLD_SIZE", "2"},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", str(int(port))}});
+  double sums[2] = {};
+  const auto run = [&](dist::InitOptions o) {
+    o.deadline = 60s;
+    const auto comm = dist::init(o);
+    const Tensor t = full({1}, double(comm->rank() + 1));
+    comm->all_reduce(t);
+    sums[comm->rank()] = std::string(comm->backend()) == "tcp" ? t.item<double>() : -1;
+  };
+  std::thread first([&] { run({.rank = 0, .world_size = 2, .address = wt_test::loopback(port)}); });
+  run({});
+  first.join();
+  CHECK(sums[0] == 3);
+  CHECK(sums[1] == 3);
+  const Launched alone({});
+  CHECK_THROWS_AS(dist::init({.backend = dist::Backend::local, .rank = 0, .world_size = 1}),
+                  UsageError);
+  CHECK_THROWS_AS(dist::init({.rank = 0, .world_size = 2}), UsageError);
+  CHECK_THROWS_AS(dist::init({.backend = dist::Backend::tcp}), UsageError);
+  CHECK(dist::init({.rank = 0, .world_size = 1})->size() == 1);
 }
 
 TEST_CASE("dist::init: ranks find out who shares their host") {

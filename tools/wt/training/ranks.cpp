@@ -30,8 +30,8 @@ void warn_with_rank(std::string_view line) noexcept {
 
 // One of several processes: they share the machine's processors, unless the launcher has given each
 // its own or OMP_NUM_THREADS says how many each has; and it is told whose words are whose.
-void begin_process(const dist::Communicator& comm) {
-  const int share = int(std::thread::hardware_concurrency()) / dist::local_size();
+void begin_process(dist::Communicator& comm) {
+  const int share = int(std::thread::hardware_concurrency()) / dist::local_place(comm).size;
   if (wt::detail::threads_of_environment() == 0)
     set_num_threads(std::clamp(share, 1, wt::detail::processors()));
   if (comm.rank() == 0) return;
@@ -62,7 +62,7 @@ int run_on_device(dist::Communicator& comm, const std::string& name,
 int run_ranks(const RankOptions& o, const std::function<int(dist::Communicator&, Device)>& f) {
   const auto deadline = std::max(std::chrono::milliseconds(1),
                                  std::chrono::milliseconds(i64(1e3 * std::min(o.deadline, 1e9))));
-  if (dist::launched_by_mpi()) {
+  if (dist::launched()) {
     const std::unique_ptr<dist::Communicator> comm = dist::init({.deadline = deadline});
     if (o.ranks > 0 && o.ranks != comm->size())
       throw UsageError(str("--ranks ", o.ranks, " beside a launcher that started ", comm->size(),

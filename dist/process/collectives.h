@@ -1,4 +1,4 @@
-// The collectives of the mpi backend, made of messages between two ranks. Internal.
+// The collectives of processes (mpi, tcp), made of messages between two ranks. Internal.
 //
 // Up to 64 KiB of partial results a binomial tree reduces to rank 0 and spreads the result, above
 // it a ring reduces a part a rank and gathers the parts: who adds what to what depends on ranks and
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "warptape/dist/communicator.h"
-#include "warptape/dist/mpi/mpi_link.h"
+#include "warptape/dist/link.h"
 
 namespace wt::dist {
 
@@ -25,9 +25,9 @@ struct CallBlock {
 };
 static_assert(sizeof(CallBlock) == 256);
 
-class MpiCollectives {
+class LinkCollectives {
  public:
-  explicit MpiCollectives(MpiLink& link) : link_(link), blocks_(size_t(link.size())) {}
+  explicit LinkCollectives(Link& link) : link_(link), blocks_(size_t(link.size())) {}
 
   // Carries a checked collective out; `number` and `step` are told to the others. Throws Stopped.
   // Ranks that call something else: the result names one and its call, all have the same result.
@@ -52,7 +52,7 @@ class MpiCollectives {
   // Memory for `bytes`, the same for all calls.
   char* scratch(int which, i64 bytes);
 
-  MpiLink& link_;
+  Link& link_;
   std::vector<CallBlock> blocks_;
   std::vector<char> scratch_[2];
 };

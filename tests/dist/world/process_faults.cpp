@@ -1,8 +1,8 @@
 // A rank of a job in which one rank fails: a hidden case that tests/dist/mpi/mpi_test.sh starts
-// under mpirun. WT_FAULT=how, WT_FAULT_RANK, WT_FAULT_CALL, WT_FAULT_DEADLINE (ms), WT_FAULT_FILE:
-// where the failing rank leaves the time. WT_FAULT_GROUP=1: in a group of all, whose ranks are
-// reversed; the failing one is the job's. Each survivor prints a line and exits with PeerFailure's
-// code.
+// under mpirun, and tests/dist/tcp/tcp_test.sh as processes of their own. WT_FAULT=how,
+// WT_FAULT_RANK, WT_FAULT_CALL, WT_FAULT_DEADLINE (ms), WT_FAULT_FILE: where the failing rank
+// leaves the time. WT_FAULT_GROUP=1: in a group of all, whose ranks are reversed; the failing one
+// is the job's. Each survivor prints a line and exits with PeerFailure's code.
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
-#include "warptape/dist/mpi.h"
+#include "warptape/dist/init.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;
@@ -96,12 +96,12 @@ void work(dist::Communicator& comm, int rank_of_job) {
 
 }  // namespace
 
-TEST_CASE("mpi ranks: one of them fails", "[.][mpi_fault]") {
+TEST_CASE("ranks: one of them fails", "[.][rank_fault]") {
   const milliseconds deadline(std::stoll(setting("WT_FAULT_DEADLINE", "60000")));
   int rank = -1;
   try {
     // Long enough for a slow machine to start; the calls have the deadline.
-    const auto comm = dist::mpi_world({.deadline = milliseconds(60000)});
+    const auto comm = dist::init({.deadline = milliseconds(60000)});
     rank = comm->rank();
     comm->barrier();
     comm->set_deadline(deadline);

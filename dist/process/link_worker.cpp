@@ -1,41 +1,24 @@
-#include "warptape/dist/mpi/mpi_worker.h"
+#include "warptape/dist/process/link_worker.h"
 
-#include "warptape/config.h"
 #include "warptape/core/error.h"
-#include "warptape/core/frame.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/dist/process_world.h"
 
 namespace wt::dist {
 
 using std::chrono::milliseconds;
 
-PeerFailure failure_of(const Failure& f, const Call& call) {
-  std::string text = str("[", to_string(call.kind), "] ");
-  if (f.rank >= 0) {
-    text += str("rank ", f.rank, " on ", f.host);
-    text += f.step < 0 ? " before its first step " : str(" at step ", f.step, " ");
-  }
-  text += f.reason;
-  if (call.frame) text += "\n  at " + describe(frame_of(call.frame));
-  return PeerFailure(text, f.rank, f.host, f.step, f.reason);
-}
-
-}  // namespace wt::dist
-
-#if WARPTAPE_HAS_MPI
-namespace wt::dist {
-
-MpiWorker::MpiWorker(std::unique_ptr<MpiLink> link, std::unique_ptr<Pulse> pulse)
+LinkWorker::LinkWorker(std::unique_ptr<Link> link, std::unique_ptr<Pulse> pulse)
     : link_(std::move(link)), pulse_(std::move(pulse)), collectives_(*link_) {
   link_->set_pulse(pulse_.get());
 }
 
-std::optional<Failure> MpiWorker::failure() const {
+std::optional<Failure> LinkWorker::failure() const {
   return pulse_ && pulse_->failed() ? pulse_->failure() : std::nullopt;
 }
 
-std::shared_ptr<MpiJob> MpiWorker::begin(const Call& c, milliseconds deadline) {
-  auto job = std::make_shared<MpiJob>(MpiJob{c, deadline});
+std::shared_ptr<LinkJob> LinkWorker::begin(const Call& c, milliseconds deadline) {
+  auto job = std::make_shared<LinkJob>(LinkJob{c, deadline});
   if (!pulse_) {  // nobody to wait for
     carry_out(*job);
     job->done = true;
@@ -48,25 +31,26 @@ std::shared_ptr<MpiJob> MpiWorker::begin(const Call& c, milliseconds deadline) {
   return job;
 }
 
-bool MpiWorker::done(const MpiJob& job) {
+bool LinkWorker::done(const LinkJob& job) {
   const std::lock_guard lock(mutex_);
   return job.done || (pulse_ && pulse_->failed());
 }
 
-void MpiWorker::wait(const MpiJob& job) {
+void LinkWorker::wait(const LinkJob& job) {
   std::unique_lock lock(mutex_);
-  // The pulse rings no bell here, and the thread that would may be stuck in MPI.
+  // The pulse rings no bell here, and the thread that would may be stuck in the transport.
   while (!job.done && !(pulse_ && pulse_->failed()))
     changed_.wait_for(lock, milliseconds(20), [&] { return job.done; });
-  if (!job.done || job.failed) throw failure_of(*pulse_->failure(), job.call);
+  if (!job.done || job.failed)
+    throw failure_of(*pulse_->failure(), to_string(job.call.kind), job.call.frame);
 }
 
-void MpiWorker::start(const std::shared_ptr<MpiWorker>& self) {
+void LinkWorker::start(const std::shared_ptr<LinkWorker>& self) {
   self->ended_ = false;
   std::thread([self] { self->run(); }).detach();
 }
 
-bool MpiWorker::end() {
+bool LinkWorker::end() {
   std::unique_lock lock(mutex_);
   ending_ = true;
   changed_.notify_all();
@@ -77,7 +61,7 @@ bool MpiWorker::end() {
   return ended_;
 }
 
-void MpiWorker::run() {
+void LinkWorker::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto ready = [&] { return ending_ || !jobs_.empty(); };
@@ -86,7 +70,7 @@ void MpiWorker::run() {
     else
       changed_.wait_for(lock, std::chrono::microseconds(200), ready);
     if (jobs_.empty() && ending_) break;
-    const std::shared_ptr<MpiJob> job = jobs_.empty() ? nullptr : jobs_.front();
+    const std::shared_ptr<LinkJob> job = jobs_.empty() ? nullptr : jobs_.front();
     lock.unlock();
     bool good = true;
     try {
@@ -96,14 +80,14 @@ void MpiWorker::run() {
         link_->posted();
       }
     } catch (const Stopped& s) {
-      stopped(s, job ? *job : MpiJob{});
+      stopped(s, job ? *job : LinkJob{});
       good = false;
     }
     lock.lock();
     if (job) {
       job->done = true;
       job->failed = !good;
-      // What MPI still has is never given back.
+      // What the transport still has is never given back.
       if (good) job->call.in = job->call.out = Tensor();
       jobs_.pop_front();
     }
@@ -116,7 +100,7 @@ void MpiWorker::run() {
       link_->set_deadline(PulseClock::now() + pulse_->deadline());
       link_->wait_posted();
     } catch (const Stopped& s) {
-      stopped(s, MpiJob{});
+      stopped(s, LinkJob{});
     }
   }
   lock.lock();
@@ -124,23 +108,23 @@ void MpiWorker::run() {
   changed_.notify_all();
 }
 
-void MpiWorker::stopped(const Stopped& s, const MpiJob& job) {
-  abandon_mpi();
+void LinkWorker::stopped(const Stopped& s, const LinkJob& job) {
+  link_->abandon();
   if (s.why == Stopped::failed) return;
   const Call& c = job.call;
-  if (s.why == Stopped::error) {
-    // The pulse knows better what it was, if it was a rank's end.
-    pulse_->overdue(number_, -1, s.text);
-    return;
-  }
   const bool letter = c.kind == Call::Kind::recv;
   std::string what = to_string(c.kind);
   what += letter ? str(" by rank ", link_->rank()) : str(" (collective ", number_, ")");
+  if (s.why == Stopped::error) {
+    // The pulse knows better what it was, if it was a rank's end.
+    pulse_->overdue(number_, -1, str(what, ": ", s.text));
+    return;
+  }
   pulse_->overdue(number_, letter ? c.peer : -1,
                   str(what, " within ", job.deadline.count(), " ms"));
 }
 
-void MpiWorker::carry_out(MpiJob& job) {
+void LinkWorker::carry_out(LinkJob& job) {
   const Call& c = job.call;
   link_->set_deadline(PulseClock::now() + job.deadline);
   if (c.kind == Call::Kind::send) {
@@ -153,7 +137,7 @@ void MpiWorker::carry_out(MpiJob& job) {
   }
 }
 
-void MpiWorker::collective(const Call& c) {
+void LinkWorker::collective(const Call& c) {
   ++number_;
   if (pulse_) pulse_->enter(number_);
   const auto m = collectives_.run(c, number_, pulse_ ? pulse_->step() : -1);
@@ -166,7 +150,7 @@ void MpiWorker::collective(const Call& c) {
   if (pulse_) pulse_->leave();
 }
 
-void MpiWorker::receive(const Call& c) {
+void LinkWorker::receive(const Call& c) {
   // The first 32 bytes of a block are what a label is.
   CallBlock label;
   link_->read_label(c.peer, &label);
@@ -178,8 +162,7 @@ void MpiWorker::receive(const Call& c) {
     throw Stopped{Stopped::failed, ""};
   }
   link_->exchange(nullptr, 0, 0, c.out.impl()->data, c.out.numel() * item_size(c.out.dtype()),
-                  c.peer, {}, MpiLink::Lane::letters);
+                  c.peer, {}, Link::Lane::letters);
 }
 
 }  // namespace wt::dist
-#endif

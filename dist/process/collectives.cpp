@@ -1,8 +1,5 @@
-#include "warptape/dist/mpi/mpi_collectives.h"
+#include "warptape/dist/process/collectives.h"
 
-#include "warptape/config.h"
-
-#if WARPTAPE_HAS_MPI
 #include <algorithm>
 #include <cstring>
 
@@ -58,14 +55,14 @@ CallBlock block_of(const Call& c, i64 number, i64 step) {
   return b;
 }
 
-char* MpiCollectives::scratch(int which, i64 bytes) {
+char* LinkCollectives::scratch(int which, i64 bytes) {
   std::vector<char>& s = scratch_[which];
   if (i64(s.size()) < bytes) s.resize(size_t(bytes));
   return s.data();
 }
 
 // Where the ranks' parts of `count` elements begin, and the end.
-std::vector<i64> MpiCollectives::parts(i64 count) const {
+std::vector<i64> LinkCollectives::parts(i64 count) const {
   const int n = link_.size();
   std::vector<i64> begins;
   for (int r = 0; r <= n; ++r) begins.push_back(count / n * r + std::min<i64>(r, count % n));
@@ -73,7 +70,7 @@ std::vector<i64> MpiCollectives::parts(i64 count) const {
 }
 
 // The call that fewer ranks make is the wrong one; of two, that of the higher rank.
-MpiCollectives::Mismatch MpiCollectives::compare() const {
+LinkCollectives::Mismatch LinkCollectives::compare() const {
   const auto alike = [&](const CallBlock& b) {
     return std::count_if(blocks_.begin(), blocks_.end(),
                          [&](const CallBlock& o) { return same_call(b, o); });
@@ -90,7 +87,7 @@ MpiCollectives::Mismatch MpiCollectives::compare() const {
   return {};
 }
 
-MpiCollectives::Mismatch MpiCollectives::run(const Call& c, i64 number, i64 step) {
+LinkCollectives::Mismatch LinkCollectives::run(const Call& c, i64 number, i64 step) {
   CallBlock mine = block_of(c, number, step);
   const i64 bytes = c.in.defined() ? bytes_of_call(c.in) : 0;
   if (bytes && bytes <= CallBlock::kRoom) std::memcpy(mine.data, memory_of(c.in), size_t(bytes));
@@ -112,7 +109,7 @@ MpiCollectives::Mismatch MpiCollectives::run(const Call& c, i64 number, i64 step
 }
 
 // All data has come with the blocks.
-void MpiCollectives::run_inline(const Call& c) {
+void LinkCollectives::run_inline(const Call& c) {
   const DType t = c.in.dtype();
   const i64 bytes = bytes_of_call(c.in);
   char* const out = memory_of(c.out);
@@ -129,7 +126,7 @@ void MpiCollectives::run_inline(const Call& c) {
   finish(c.op, t, out, sum + skip * item_size(wire_dtype(t)), c.out.numel(), link_.size());
 }
 
-void MpiCollectives::run_large(const Call& c) {
+void LinkCollectives::run_large(const Call& c) {
   const i64 bytes = bytes_of_call(c.in), item = item_size(c.in.dtype());
   char* const out = memory_of(c.out);
   const int rank = link_.rank();
@@ -151,7 +148,7 @@ void MpiCollectives::run_large(const Call& c) {
 }
 
 // Rank r gets part r of the reduction: what rank r + 1 begins with goes round and comes to r last.
-void MpiCollectives::ring_reduce(const Call& c) {
+void LinkCollectives::ring_reduce(const Call& c) {
   const DType t = c.in.dtype();
   const int n = link_.size(), rank = link_.rank();
   const int next = (rank + 1) % n, before = (rank + n - 1) % n;
@@ -183,7 +180,7 @@ void MpiCollectives::ring_reduce(const Call& c) {
 }
 
 // Part r of `all` is on rank r, and comes to all others.
-void MpiCollectives::ring_gather(char* all, const std::vector<i64>& begins) {
+void LinkCollectives::ring_gather(char* all, const std::vector<i64>& begins) {
   const int n = link_.size(), rank = link_.rank();
   const auto size = [&](int r) { return begins[size_t(r) + 1] - begins[size_t(r)]; };
   for (int s = 0; s < n - 1; ++s) {
@@ -194,7 +191,7 @@ void MpiCollectives::ring_gather(char* all, const std::vector<i64>& begins) {
 }
 
 // A rank takes its children's partial results in the order of their distance.
-void MpiCollectives::tree_all_reduce(const Call& c) {
+void LinkCollectives::tree_all_reduce(const Call& c) {
   const DType t = c.in.dtype();
   const int n = link_.size(), rank = link_.rank();
   const i64 count = c.in.numel(), wire = count * item_size(wire_dtype(t));
@@ -214,7 +211,7 @@ void MpiCollectives::tree_all_reduce(const Call& c) {
   broadcast(memory_of(c.out), bytes_of_call(c.out), 0);
 }
 
-void MpiCollectives::broadcast(char* data, i64 bytes, int root) {
+void LinkCollectives::broadcast(char* data, i64 bytes, int root) {
   const int n = link_.size(), place = (link_.rank() - root + n) % n;
   int parent = -1, distance = 1;
   for (; distance < n && parent < 0; distance *= 2)
@@ -227,4 +224,3 @@ void MpiCollectives::broadcast(char* data, i64 bytes, int root) {
 }
 
 }  // namespace wt::dist
-#endif

@@ -1,4 +1,5 @@
-// What each rank of a job runs: hidden cases that tests/dist/mpi/mpi_test.sh starts under mpirun.
+// What each rank of a job runs: hidden cases that tests/dist/mpi/mpi_test.sh starts under mpirun,
+// and tests/dist/tcp/tcp_test.sh as processes of their own.
 #include <unistd.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@
 #include "warptape/core/files/crc32c.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/tensor_impl.h"
-#include "warptape/dist/mpi.h"
+#include "warptape/dist/init.h"
+#include "warptape/dist/launcher.h"
 #include "warptape/tests/dist/data_parallel/data_parallel_ranks.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
@@ -29,7 +31,7 @@ namespace {
 
 // One job, one world: the cases take it in turns.
 dist::Communicator& world() {
-  static const std::unique_ptr<dist::Communicator> comm = dist::mpi_world({.deadline = 60s});
+  static const std::unique_ptr<dist::Communicator> comm = dist::init({.deadline = 60s});
   return *comm;
 }
 
@@ -97,7 +99,7 @@ constexpr DType kComputing[] = {wt::f64,    wt::f32,    wt::f16,   wt::bf16,
 
 }  // namespace
 
-TEST_CASE("mpi ranks: reductions", "[.][mpi_values]") {
+TEST_CASE("ranks: reductions", "[.][rank_values]") {
   dist::Communicator& comm = world();
   const int n = comm.size(), rank = comm.rank();
   for (const DType t : kComputing) {
@@ -120,7 +122,7 @@ TEST_CASE("mpi ranks: reductions", "[.][mpi_values]") {
   }
 }
 
-TEST_CASE("mpi ranks: copies", "[.][mpi_values]") {
+TEST_CASE("ranks: copies", "[.][rank_values]") {
   dist::Communicator& comm = world();
   const int n = comm.size(), rank = comm.rank();
   for (int k = 0; k < kNumDTypes; ++k)
@@ -147,7 +149,7 @@ TEST_CASE("mpi ranks: copies", "[.][mpi_values]") {
     }
 }
 
-TEST_CASE("mpi ranks: a large broadcast from every rank", "[.][mpi_values]") {
+TEST_CASE("ranks: a large broadcast from every rank", "[.][rank_values]") {
   dist::Communicator& comm = world();
   for (int root = 0; root < comm.size(); ++root) {
     const Tensor b = make(comm.rank(), kLarge, wt::f32, Device::cpu());
@@ -156,7 +158,7 @@ TEST_CASE("mpi ranks: a large broadcast from every rank", "[.][mpi_values]") {
   }
 }
 
-TEST_CASE("mpi ranks: sums that round have the same bits everywhere", "[.][mpi_values]") {
+TEST_CASE("ranks: sums that round have the same bits everywhere", "[.][rank_values]") {
   dist::Communicator& comm = world();
   for (const DType t : {wt::f64, wt::f32, wt::f16, wt::bf16})
     for (const i64 size : {5, 40, 1000, 16385, 500000}) {
@@ -186,7 +188,7 @@ TEST_CASE("mpi ranks: sums that round have the same bits everywhere", "[.][mpi_v
     }
 }
 
-TEST_CASE("mpi ranks: NaN and inf go through", "[.][mpi_values]") {
+TEST_CASE("ranks: NaN and inf go through", "[.][rank_values]") {
   dist::Communicator& comm = world();
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::min, ReduceOp::max})
     for (const i64 size : {3, 100000}) {
@@ -198,7 +200,7 @@ TEST_CASE("mpi ranks: NaN and inf go through", "[.][mpi_values]") {
     }
 }
 
-TEST_CASE("mpi ranks: letters", "[.][mpi_values]") {
+TEST_CASE("ranks: letters", "[.][rank_values]") {
   dist::Communicator& comm = world();
   const int n = comm.size(), next = (comm.rank() + 1) % n, before = (comm.rank() + n - 1) % n;
   if (n == 1) SKIP_TEST("one rank");
@@ -223,7 +225,7 @@ TEST_CASE("mpi ranks: letters", "[.][mpi_values]") {
   comm.barrier();
 }
 
-TEST_CASE("mpi ranks: what was begun runs in its order", "[.][mpi_values]") {
+TEST_CASE("ranks: what was begun runs in its order", "[.][rank_values]") {
   dist::Communicator& comm = world();
   std::vector<Tensor> t;
   std::vector<dist::Work> w;
@@ -240,7 +242,7 @@ TEST_CASE("mpi ranks: what was begun runs in its order", "[.][mpi_values]") {
   }
 }
 
-TEST_CASE("mpi ranks: groups", "[.][mpi_values]") {
+TEST_CASE("ranks: groups", "[.][rank_values]") {
   dist::Communicator& comm = world();
   const int n = comm.size(), rank = comm.rank();
   for (int i = 0; i < 3; ++i) {
@@ -266,20 +268,20 @@ TEST_CASE("mpi ranks: groups", "[.][mpi_values]") {
   alone->barrier();
 }
 
-TEST_CASE("mpi ranks: arguments", "[.][mpi_values]") {
+TEST_CASE("ranks: arguments", "[.][rank_values]") {
   dist::Communicator& comm = world();
-  CHECK(std::string(comm.backend()) == "mpi");
+  CHECK(std::string(comm.backend()) == (dist::launched_by_mpi() ? "mpi" : "tcp"));
   CHECK(&comm.control() == &comm);
   const Tensor t = zeros({4});
   CHECK_THROWS_AS(comm.broadcast(t, comm.size()), UsageError);
   CHECK_THROWS_AS(comm.send(t, comm.rank()), UsageError);
   CHECK_THROWS_AS(comm.all_reduce(Tensor()), UsageError);
   CHECK_THROWS_AS(comm.set_deadline(0ms), UsageError);
-  CHECK_THROWS_AS(dist::mpi_world({.deadline = 0ms}), UsageError);
+  CHECK_THROWS_AS(dist::init({.deadline = 0ms}), UsageError);
   comm.barrier();  // no refused call was counted
 }
 
-TEST_CASE("mpi ranks: captured steps have the bits of eager ones", "[.][mpi_values]") {
+TEST_CASE("ranks: captured steps have the bits of eager ones", "[.][rank_values]") {
   NEEDS_OPERATORS(Device::simt());
   const Device d = ready(Device::simt());
   dist::Communicator& comm = world();
