@@ -61,6 +61,8 @@ class WT_API Seq2Seq : public nn::Module<Seq2Seq> {
   Tensor encode(const Tensor& source);
   Tensor decode(const Tensor& target, const Tensor& memory, const Tensor& source);
 
+  const Seq2SeqOptions& options() const { return options_; }
+
   nn::Transformer transformer;
   nn::Linear generator;
   TokenEmbedding src_tok_emb, tgt_tok_emb;
@@ -69,7 +71,7 @@ class WT_API Seq2Seq : public nn::Module<Seq2Seq> {
  private:
   Tensor hidden(const Tensor& ids) const;  // true where an id is padding; undefined: nowhere
   nn::TransformerMasks masks(const Tensor& source, const Tensor& target) const;
-  std::optional<i64> padding_;
+  Seq2SeqOptions options_;
 };
 
 }  // namespace wt::models

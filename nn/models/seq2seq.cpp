@@ -80,12 +80,14 @@ Seq2Seq::Seq2Seq(const Seq2SeqOptions& o)
       tgt_tok_emb(add("tgt_tok_emb", TokenEmbedding{o.target_vocabulary, o.channels})),
       positional_encoding(
           add("positional_encoding", PositionalEncoding{o.channels, o.longest, o.dropout})),
-      padding_(o.padding) {
+      options_(o) {
   for (const Tensor& p : parameters())
     if (p.ndim() > 1) nn::init::xavier_uniform_(p);
 }
 
-Tensor Seq2Seq::hidden(const Tensor& ids) const { return padding_ ? eq(ids, *padding_) : Tensor(); }
+Tensor Seq2Seq::hidden(const Tensor& ids) const {
+  return options_.padding ? eq(ids, *options_.padding) : Tensor();
+}
 
 nn::TransformerMasks Seq2Seq::masks(const Tensor& source, const Tensor& target) const {
   const Tensor of_source = hidden(source);
