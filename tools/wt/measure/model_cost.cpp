@@ -9,7 +9,8 @@
 namespace wt::tools {
 namespace {
 
-constexpr int kTrainedSteps = 3;  // the second has all of the optimizer's state, the third is like it
+constexpr int kTrainedSteps =
+    3;  // the second has all of the optimizer's state, the third is like it
 
 struct FlopCount final : profiler::Observer {
   double flops = 0;
