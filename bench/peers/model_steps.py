@@ -6,7 +6,7 @@
 
 A row is measured ours, theirs, theirs, ours (--once: ours, theirs), one process a side, on the same
 cores. All of theirs: eager, compiled, and of pictures both with channels_last; the fastest counts.
-Losses after 20 steps must agree, or the row is void. stdout: a Markdown table for each number of
+Losses after a step must agree, or the row is void. stdout: a Markdown table for each number of
 threads. --rows keeps the JSON lines. Exit code 1: void rows; 77: PYTHON has no torch; 7: a side failed.
 """
 

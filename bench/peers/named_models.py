@@ -1,7 +1,8 @@
 """PyTorch's models of the names in nn/models.h, as bench/steps/steps_named.cpp begins with them.
 
 Matrices and filters lie in [-s, s), s = 1 / sqrt(inputs), their seed the place among the parameters, from
-1; biases are 0; what scales a norm stays as it begins. No dropout. AdamW.
+1; biases are 0; what scales a norm stays as it begins. No dropout. Networks of attention
+have AdamW, the others SGD with momentum.
 """
 
 import torch
@@ -161,5 +162,7 @@ def make(name, device, batch=0, image=0):
     model.train()
     fill(model)
     y = torch.arange(rows, device=device) * 7 % classes
-    adamw = ("AdamW", {"lr": common.ADAM_LEARNING_RATE, "weight_decay": 0.01})
-    return Made(Rows(model), x, y, adamw, None, "x".join(map(str, x.shape)), None)
+    optimizer = ("SGD", {"lr": 1e-3, "momentum": 0.9})
+    if name.startswith("gpt2"):
+        optimizer = ("AdamW", {"lr": common.ADAM_LEARNING_RATE, "weight_decay": 0.01})
+    return Made(Rows(model), x, y, optimizer, None, "x".join(map(str, x.shape)), None)

@@ -19,8 +19,6 @@
 namespace wt::bench {
 namespace {
 
-constexpr int kCheckSteps = 20;
-
 DType dtype_of(const std::string& precision) {
   if (precision == "f32" || precision == "tf32") return DType::f32;
   if (precision == "f16") return DType::f16;
@@ -128,7 +126,7 @@ Row training_step(const StepOptions& o) {
   StepModel m = make_step_model(o);
   memory::reset_peak(o.device);
   Steps step(m, dtype_of(o.precision), o.captured);
-  for (int i = 0; i < kCheckSteps; ++i) {
+  for (int i = 0; i < m.check_steps; ++i) {
     step();
     if (i == 2) step.check();  // the third is the one that is captured
   }

@@ -21,15 +21,15 @@ struct StepOptions {
 // The most telling first: gpt, mlp_small, charlm, fashion.
 const std::vector<std::string>& step_bench_models();
 // gpt2_block, one block of GPT-2 over 4 x 256 tokens, and the names of models::all_models().
-// Without dropout; AdamW; the loss is cross-entropy with made-up labels, mean squared error where
-// outputs are numbers.
+// Without dropout; AdamW for networks of attention, SGD with momentum for the others; the loss is
+// cross-entropy with made-up labels, mean squared error where outputs are numbers.
 std::vector<std::string> named_step_models();
 
-// The loss after 20 steps from the numbers that PyTorch's side begins with (`more`: check_loss),
-// then the time of a step in windows. flops: 2 for each multiplication and addition of the products
-// forward, three times that with backward; attention counts the pairs under the diagonal, and a
-// first layer's input needs no gradient. Throws UsageError for an unknown name, NotAvailable with
-// the reason where the device has no such precision or no graphs.
+// The loss after 20 steps (by name: 1) from the numbers that PyTorch's side begins with (`more`:
+// check_loss), then the time of a step in windows. flops: 2 for each multiplication and addition of
+// the products forward, three times that with backward; attention counts the pairs under the
+// diagonal, and a first layer's input needs no gradient. Throws UsageError for an unknown name,
+// NotAvailable with the reason where the device has no such precision or no graphs.
 Row training_step(const StepOptions& o);
 
 // add of one element: host time an operator, without and with a gradient recorded.

@@ -20,6 +20,7 @@ struct StepModel {
   std::function<Tensor(const Tensor&)> logits;  // [samples, classes] of data::Batch::x
   data::Batch batch;                            // y is flat or not; as many labels as logits' rows
   bool is_regression = false;                   // y are the numbers that `logits` should be
+  int check_steps = 20;                         // after which its loss is compared
   double clip = 0;                              // of the gradients' norm; 0: none
   std::unique_ptr<optim::Optimizer> optimizer;
 
@@ -46,8 +47,8 @@ StepModel make_step_gpt(const StepGptSizes& s);     // GPT-2's
 StepModel make_step_charlm(const StepGptSizes& s);  // of `wt train charlm`
 
 // Models by name (steps_named.cpp): whether a name is one of theirs, and one on the default device;
-// a batch or side of the pictures of 0: the usual one. Its FLOPs are three times a forward's, as
-// counted by the kernels' contracts.
+// a batch or side of the pictures of 0: the usual one; it has its optimizer. Its FLOPs are three
+// times a forward's, as counted by the kernels' contracts.
 bool is_named_step(const std::string& name);
 StepModel make_named_step(const std::string& name, i64 batch, i64 image);
 

@@ -2,10 +2,12 @@
 // PyTorch's, eager and captured. What is timed on a GPU is the same code at other sizes.
 #include "warptape/bench/steps/steps.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "warptape/core/error.h"
 #include "warptape/core/matmul_precision.h"
+#include "warptape/nn/models.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
@@ -84,6 +86,34 @@ TEST_CASE("mlp_small at its real size has the loss of bench/peers") {
   StepOptions o = small(Device::cpu(), {"mlp_small", "f32", 0});
   o.scale = bench::Scale::real;
   check(o, kMlpReal);
+}
+
+TEST_CASE("models by name have PyTorch's loss after a step") {
+  // gpu_steps.Training(torch, "cpu", "real", model, "f32", "eager", batch, image).check_loss
+  struct Named {
+    const char* model;
+    i64 batch, image;
+    double loss;
+  };
+  constexpr Named kNamed[] = {{"gpt2_block", 1, 0, 6.40424728},
+                              {"pointnet", 8, 0, 3.65031099},
+                              {"resnet18_cifar", 16, 16, 2.26867032}};
+  for (const Named& n : kNamed) {
+    StepOptions o = small(Device::cpu(), {n.model, "f32", 0});
+    o.batch = n.batch;
+    o.image = n.image;
+    check(o, n.loss);
+  }
+}
+
+TEST_CASE("every model by name has a training step") {
+  const std::vector<std::string> names = bench::named_step_models();
+  for (const models::ModelInfo& m : models::all_models())
+    CHECK(std::find(names.begin(), names.end(), m.name) != names.end());
+  const Row numbers = bench::training_step(
+      {.device = Device::cpu(), .model = "deepsdf", .window_s = 1e-6, .windows = 1, .batch = 8});
+  CHECK(numbers.shape == "8 and 8x3");
+  CHECK(numbers.more[0].second > 0);
 }
 
 TEST_CASE("every training step has a loss to be held against") {

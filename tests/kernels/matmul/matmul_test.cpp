@@ -53,6 +53,21 @@ TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
   apply(before);
 }
 
+TEST_CASE("matmul: an OpenBLAS whose kernels are older than the processor is passed by") {
+  // What openblas_get_corename() says on a fifth generation Xeon: it does not know it.
+  CHECK(blas_is_behind("Prescott", kAvx512));
+  CHECK(blas_is_behind("Nehalem", kAvx2));
+  CHECK(blas_is_behind("Haswell", kAvx512));
+  CHECK_FALSE(blas_is_behind("Haswell", kAvx2));
+  CHECK_FALSE(blas_is_behind("Zen", kAvx512));
+  CHECK_FALSE(blas_is_behind("SkylakeX", kAvx512));
+  CHECK_FALSE(blas_is_behind("Prescott", kBaseline));
+  // The large product that OpenBLAS would otherwise have.
+  MatmulArgs g{};
+  g.m = g.n = g.k = 1000;
+  CHECK(matmul_packed_rank(g) == (cpu_isa() >= kAvx2 && blas_is_behind() ? 40 : 15));
+}
+
 TEST_CASE("matmul: every variant of simt and cuda against a triple loop in double") {
   for (const Device d : wt_test::kernel_devices()) {
     if (d == Device::cpu()) continue;  // above, with more shapes

@@ -40,7 +40,7 @@ void show(const StepCommand& c) {
   const bench::Machine machine = bench::describe_machine(o.device);
   if (!c.json)
     std::printf("%-22s %-26s %-5s %10s %10s %10s %10s %11s\n", "model", "input", "", "ms", "least",
-                "GFLOP/s", "peak", "loss at 20");
+                "GFLOP/s", "peak", "check loss");
   for (const std::string& model : c.models) {
     o.model = model;
     bench::Row r = bench::training_step(o);
@@ -58,9 +58,8 @@ void show(const StepCommand& c) {
 void add_bench_step(Command bench, int& code) {
   const Command c = bench.add_subcommand(
       "step",
-      "whole training steps of models by name, without dropout, by AdamW: time, rate of the "
-      "products, memory, and the loss after 20 steps; bench/peers/model_steps.py sets PyTorch "
-      "beside them");
+      "whole training steps of models by name, without dropout: time, rate of the products, memory "
+      "and a loss to compare; bench/peers/model_steps.py sets PyTorch beside them");
   auto o = std::make_shared<StepCommand>();
   c.add_option("--model", o->models,
                "one of `wt models`, gpt2_block, or one of wt_gpu_bench's; "
