@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <ostream>
 
 #include "warptape/core/error.h"
 
@@ -165,5 +167,67 @@ Schedule restarts(i64 period, Schedule schedule, double growth) {
     return schedule.at(k);
   });
 }
+
+Schedule by_epoch(i64 steps_per_epoch, Schedule schedule) {
+  check_steps("by_epoch", steps_per_epoch);
+  return Schedule([steps_per_epoch, schedule = std::move(schedule)](i64 k) {
+    return schedule.at(k / steps_per_epoch);
+  });
+}
+
+// --- tables ---
+
+namespace {
+
+// All that is wrong with what lr_at() is given; empty: nothing.
+std::string faults_of(const std::vector<i64>& at, const LrAtOptions& o) {
+  std::string faults;
+  if (!(o.lr >= 0 && std::isfinite(o.lr)))
+    faults += str("\n  lr must be at least 0 and finite, got ", o.lr);
+  if (o.steps_per_epoch < 0)
+    faults += str("\n  steps_per_epoch must be at least 0, got ", o.steps_per_epoch);
+  const i64 most = o.steps_per_epoch > 0 ? std::numeric_limits<i64>::max() / o.steps_per_epoch
+                                         : std::numeric_limits<i64>::max();
+  for (size_t i = 0; i < at.size(); ++i)
+    if (at[i] < 0 || at[i] > most)
+      faults += str("\n  number ", i, " is ", at[i],
+                    at[i] < 0 ? ": they count from 0" : ", whose steps 64 bits cannot count");
+  return faults;
+}
+
+}  // namespace
+
+LrTable lr_at(const Schedule& schedule, std::vector<i64> at, const LrAtOptions& o) {
+  if (const std::string faults = faults_of(at, o); !faults.empty())
+    throw UsageError("[lr_at] no such table:" + faults);
+  const i64 each = std::max<i64>(o.steps_per_epoch, 1);
+  LrTable table{.unit = o.steps_per_epoch > 0 ? "epoch" : "step", .at = std::move(at), .lr = {}};
+  for (const i64 k : table.at) table.lr.push_back(o.lr * schedule.at(k * each));
+  return table;
+}
+
+std::vector<i64> steps(i64 begin, i64 end, i64 every) {
+  if (every < 1) throw UsageError(str("[steps] every must be at least 1, got ", every));
+  std::vector<i64> all;
+  for (i64 k = begin; k < end; k += every) {
+    all.push_back(k);
+    if (k > std::numeric_limits<i64>::max() - every) break;
+  }
+  return all;
+}
+
+std::string LrTable::text() const {
+  std::vector<std::string> numbers{unit};
+  for (const i64 k : at) numbers.push_back(str(k));
+  size_t width = 0;
+  for (const std::string& n : numbers) width = std::max(width, n.size());
+  std::string out;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    out += str(std::string(width - numbers[i].size(), ' '), numbers[i], "  ",
+               i == 0 ? "lr" : str(lr[i - 1]), "\n");
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const LrTable& table) { return out << table.text(); }
 
 }  // namespace wt::optim

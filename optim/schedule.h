@@ -5,9 +5,14 @@
 // A schedule is a factor of the optimizer's `lr`. It counts applied steps only: a skipped step
 // (overflow, NaN, bad label) cannot move it. The optimizer uploads a table of the coming values and
 // the step kernel reads it by the device's own count, so no step waits for the host.
+//
+//   opt.set_schedule(optim::by_epoch(loader.size(), optim::step_lr(30)));   // counted in epochs
+//   std::cout << optim::lr_at(optim::cosine(20'000), optim::steps(0, 20'000, 1000), {.lr = 0.1});
 #pragma once
 #include <concepts>
 #include <functional>
+#include <iosfwd>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -83,5 +88,32 @@ WT_API Schedule one_cycle(i64 total_steps, const OneCycleOptions& options = {});
 WT_API Schedule product(std::vector<Schedule> schedules);
 // `schedule` starts anew after `period` steps, then after period * growth, and so on.
 WT_API Schedule restarts(i64 period, Schedule schedule, double growth = 1);
+// `schedule` counted in epochs, each of steps_per_epoch applied steps: what PyTorch's give whose
+// scheduler.step() is called once an epoch. The rate stays within an epoch. A loader's epoch has
+// loader.size() steps, with k micro-batches a step the k-th part. In a composition each part counts
+// as it is told: warmup(500, by_epoch(n, cosine(90))) warms up by steps, by_epoch(n, warmup(5,
+// cosine(90))) by epochs.
+WT_API Schedule by_epoch(i64 steps_per_epoch, Schedule schedule);
+
+// The rates of a schedule at some steps or epochs.
+struct LrTable {
+  const char* unit = "step";  // what `at` counts: or "epoch"
+  std::vector<i64> at;
+  std::vector<double> lr;
+  // A heading, then a line each: "  100  0.05".
+  WT_API std::string text() const;
+};
+WT_API std::ostream& operator<<(std::ostream& out, const LrTable& table);
+struct LrAtOptions {
+  double lr = 1;            // the optimizer's: of 1 the rates are factors
+  i64 steps_per_epoch = 0;  // above 0: the numbers are epochs, and the rates those they begin with
+};
+// The rate that the step after `at` applied ones uses, for each number; no optimizer is touched or
+// needed, and plateaus, which watch a loss, are not in it. Throws UsageError, with all of them, for
+// numbers below 0 or whose steps 64 bits cannot count, a steps_per_epoch below 0 and an lr that is
+// below 0 or not finite.
+WT_API LrTable lr_at(const Schedule& schedule, std::vector<i64> at, const LrAtOptions& o = {});
+// begin, begin + every, ... below end. Throws UsageError for `every` below 1.
+WT_API std::vector<i64> steps(i64 begin, i64 end, i64 every = 1);
 
 }  // namespace wt::optim

@@ -10,6 +10,7 @@
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
@@ -132,6 +133,67 @@ TEST_CASE("Schedules: every rule follows PyTorch for 50 steps", "[schedules]") {
   }
   CHECK(one_cycle(51).at(1000) == one_cycle(51).at(50));
   CHECK(one_cycle(1).at(0) == 1 / 25.0 / 1e4);
+}
+
+TEST_CASE("Schedules: by_epoch is PyTorch's scheduler.step() once an epoch", "[schedules]") {
+  using namespace wt::optim;
+  const auto r = load_reference(reference_path("schedule_epochs"));
+  const i64 n = i64(r.at("steps_per_epoch").values.at(0));
+  const std::vector<std::pair<const char*, Schedule>> rules{
+      {"step_lr", by_epoch(n, step_lr(3, 0.5))},
+      {"multi_step", by_epoch(n, multi_step({2, 5}, 0.5))},
+      {"warmup_cosine", by_epoch(n, chain({{2, linear(2, 0.25, 1)}, {1, cosine_annealing(5)}}))},
+      {"steps_and_epochs", product({linear(10, 0.1, 1), by_epoch(n, exponential(0.5))})}};
+  CHECK(r.size() == rules.size() + 1);
+  for (const auto& [name, s] : rules) {
+    const std::vector<double>& want = r.at(name).values;
+    CHECK(i64(want.size()) == 8 * n);
+    for (size_t k = 0; k < want.size(); ++k) {
+      CAPTURE(name, k, s.at(i64(k)), want[k]);
+      CHECK(std::abs(s.at(i64(k)) - want[k]) <= 50 * 0x1p-52);
+    }
+  }
+  CHECK_THROWS_AS(by_epoch(0, step_lr(3)), UsageError);
+}
+
+TEST_CASE("Schedules: lr_at lists the rates of steps and epochs", "[schedules]") {
+  using namespace wt::optim;
+  const Schedule s = by_epoch(10, step_lr(2, 0.5));
+  const LrTable by_step = lr_at(s, {0, 19, 20, 45}, {.lr = 0.4});
+  CHECK(by_step.at == std::vector<i64>{0, 19, 20, 45});
+  CHECK(by_step.lr == std::vector<double>{0.4, 0.4, 0.2, 0.1});
+  CHECK(by_step.text() == "step  lr\n   0  0.4\n  19  0.4\n  20  0.2\n  45  0.1\n");
+  const LrTable by_number = lr_at(s, steps(0, 5, 2), {.lr = 0.4, .steps_per_epoch = 10});
+  CHECK(by_number.lr == std::vector<double>{0.4, 0.2, 0.1});
+  CHECK(str(by_number) == "epoch  lr\n    0  0.4\n    2  0.2\n    4  0.1\n");
+  CHECK(lr_at({}, {7}).lr == std::vector<double>{1});
+  CHECK(lr_at(s, {}).text() == "step  lr\n");
+  CHECK(steps(3, 3).empty());
+  CHECK(steps(INT64_MAX - 5, INT64_MAX, 4) == std::vector<i64>{INT64_MAX - 5, INT64_MAX - 1});
+  CHECK_THROWS_AS(steps(0, 3, 0), UsageError);
+  const std::string all = message_of([&] {
+    (void)lr_at(s, {3, -1, INT64_MAX}, {.lr = NAN, .steps_per_epoch = 10});
+  });
+  for (const char* part : {"lr must be at least 0 and finite, got nan", "number 1 is -1",
+                           "number 2 is 9223372036854775807"})
+    CHECK(mentions(all, part));
+  CHECK_THROWS_AS(lr_at(s, {0}, {.steps_per_epoch = -1}), UsageError);
+}
+
+TEST_CASE("Schedules: an optimizer's rate stays for an epoch's applied steps", "[schedules]") {
+  const LeakGuard guard;
+  const Tensor x = zeros({1}, {.dtype = f64, .requires_grad = true});
+  const std::vector<nn::NamedTensor> only{{"x", x}};
+  optim::Sgd opt{only, {.lr = 1}};
+  opt.set_schedule(optim::by_epoch(3, optim::exponential(0.5)));
+  std::vector<double> rates;
+  for (int i = 0; i < 7; ++i) {
+    rates.push_back(opt.rate());
+    x.set_grad(ones({1}, {.dtype = f64}));
+    opt.step();
+  }
+  CHECK(rates == std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5, 0.25});
+  CHECK(x.item() == -4.75);
 }
 
 TEST_CASE("Schedules: options that make no sense are refused", "[schedules]") {

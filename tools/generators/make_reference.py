@@ -24,7 +24,7 @@ What the files hold:
 - `muon_*`: w by Muon with products in f64, b by AdamW.
 - `clip_norm`: the total norm of given gradients and the factor that clip_grad_norm_ applies.
 - `clip_p_norms`: the same for other norms.
-- `schedule_rules`: factors of the rate; `schedule_plateau`: rates after each metric.
+- `schedule_rules`: factors of the rate; `schedule_epochs`: of rules that step once an epoch; `schedule_plateau`: rates after each metric.
 - `schedule_*`: lr[k] is the rate that step k + 1 uses (k applied steps before it).
 - all others: one operator case in f64: inputs, attributes, `out`, the gradient `grad_out` that is
   sent in and `grad_NAME` of each input.
@@ -397,6 +397,36 @@ def schedule_rules():
     write("schedule_rules", **found)
 
 
+def schedule_epochs():
+    """The same for 8 epochs of 4 steps, by rules that step once an epoch, and one beside that steps
+    with the optimizer."""
+    rules, n = torch.optim.lr_scheduler, 4
+    by_epoch = {
+        "step_lr": lambda o: rules.StepLR(o, 3, gamma=0.5),
+        "multi_step": lambda o: rules.MultiStepLR(o, [2, 5], gamma=0.5),
+        "warmup_cosine": lambda o: rules.SequentialLR(
+            o,
+            [rules.LinearLR(o, 0.25, total_iters=2), rules.CosineAnnealingLR(o, 5)],
+            milestones=[2],
+        ),
+        "steps_and_epochs": lambda o: rules.ExponentialLR(o, 0.5),
+    }
+    found = {"steps_per_epoch": n}
+    for name, make in by_epoch.items():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+        by_step = rules.LinearLR(optimizer, 0.1, total_iters=10) if "steps" in name else None
+        plan, rates = make(optimizer), []
+        for k in range(8 * n):
+            rates.append(float(optimizer.param_groups[0]["lr"]) / 0.5)
+            optimizer.step()
+            if by_step:
+                by_step.step()
+            if k % n == n - 1:
+                plan.step()
+        found[name] = torch.tensor(rates, dtype=torch.float64)
+    write("schedule_epochs", **found)
+
+
 def plateau():
     metric = 1 / (1 + torch.arange(STEPS, dtype=torch.float64)) + numbers((STEPS,), 11, 0.125)
     metric[20:] = 0.25
@@ -420,6 +450,7 @@ def schedules():
     schedule("schedule_cosine", 0, 1.0, 50, 0.1, 0.0)
     schedule("schedule_cosine_floor", 0, 1.0, 50, 0.1, 0.01)
     schedule_rules()
+    schedule_epochs()
     plateau()
     # lr[k] = base_lr (k + 1) / warmup would start at 1 / warmup but reach base_lr a step early;
     # torch's LinearLR reaches it at k = warmup, so 1 / (warmup + 1) gives equal increments.
