@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "warptape/core/terminal/canvas.h"
+
 namespace wt::chart {
 namespace {
 
@@ -123,67 +125,53 @@ std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
   return texts;
 }
 
-std::string grid(const Chart& chart, const Layout& l) {
+void grid(const Chart& chart, const Layout& l, Canvas& to) {
   const auto& [f, x, y] = l;
-  std::string out;
   const auto y_ticks =
       y.logarithmic ? log_ticks(y.low, y.high) : linear_ticks(y.low, y.high, 5, false);
   const std::vector<std::string> y_texts = tick_texts(y_ticks);
   for (std::size_t i = 0; i < y_ticks.size(); ++i) {
-    const double tick = y_ticks[i];
-    const std::string at = fixed(y.place(tick));
-    out += "<line class=\"grid\" x1=\"" + fixed(f.left) + "\" x2=\"" + fixed(f.width - f.right) +
-           "\" y1=\"" + at + "\" y2=\"" + at + "\"/><text class=\"tick\" text-anchor=\"end\" x=\"" +
-           fixed(f.left - 8) + "\" y=\"" + fixed(y.place(tick) + 4) + "\">" + y_texts[i] +
-           "</text>";
+    const double at = y.place(y_ticks[i]);
+    to.line("grid", f.left, at, f.width - f.right, at);
+    to.text("tick", Anchor::end, f.left - 8, at + 4, y_texts[i]);
   }
   const auto x_ticks = x.logarithmic
                            ? log_ticks(x.low, x.high)
                            : linear_ticks(x.low, x.high, f.width > 520 ? 10 : 5, counts(chart));
   for (const double tick : x_ticks) {
-    const std::string at = fixed(x.place(tick));
-    out += "<line class=\"axis\" x1=\"" + at + "\" x2=\"" + at + "\" y1=\"" + fixed(y.from) +
-           "\" y2=\"" + fixed(y.from + 4) + "\"/><text class=\"tick\" text-anchor=\"middle\" x=\"" +
-           at + "\" y=\"" + fixed(y.from + 18) + "\">" + short_number(tick) + "</text>";
+    const double at = x.place(tick);
+    to.line("axis", at, y.from, at, y.from + 4);
+    to.text("tick", Anchor::middle, at, y.from + 18, short_number(tick));
   }
-  out += "<text class=\"tick\" text-anchor=\"end\" x=\"" + fixed(f.left - 8) + "\" y=\"" +
-         fixed(y.from + 18) + "\">" + html_escape(chart.x) + "</text>";
-  return out + "<line class=\"axis\" x1=\"" + fixed(f.left) + "\" x2=\"" +
-         fixed(f.width - f.right) + "\" y1=\"" + fixed(y.from) + "\" y2=\"" + fixed(y.from) +
-         "\"/>";
+  to.text("tick", Anchor::end, f.left - 8, y.from + 18, chart.x);
+  to.line("axis", f.left, y.from, f.width - f.right, y.from);
 }
 
-std::string curve(const Series& series, const Axis& x, const Axis& y) {
-  std::string path, marks;
+void curve(const Series& series, const Axis& x, const Axis& y, Canvas& to) {
+  std::vector<Points> pieces;
+  Points marks;
   bool gap = true;
   for (const auto& [px, py] : series.points) {
     if (!drawable({px, py}) || (x.logarithmic && px <= 0)) {
       gap = true;
       continue;
     }
-    const std::string at = fixed(x.place(px)) + " " + fixed(y.place(py));
-    path += (gap ? "M" : "L") + at;
+    if (gap) pieces.emplace_back();
     gap = false;
-    if (series.markers) {
-      marks +=
-          "<circle r=\"3\" cx=\"" + fixed(x.place(px)) + "\" cy=\"" + fixed(y.place(py)) + "\"/>";
-    }
+    pieces.back().emplace_back(x.place(px), y.place(py));
+    marks.push_back(pieces.back().back());
   }
-  const std::string style = html_escape(series.style);
-  std::string out = "<path class=\"line " + style + "\" d=\"" + path + "\"/>";
-  if (series.markers) out += "<g class=\"mark " + style + "\">" + marks + "</g>";
-  return out;
+  to.curve(series.style, pieces);
+  if (series.markers) to.circles(series.style, marks);
 }
 
-std::string baseline(const Line& line, const Layout& l) {
+void baseline(const Line& line, const Layout& l, Canvas& to) {
   const auto& [f, x, y] = l;
   const double at = y.place(line.y);
   const bool below = at < f.top + 18;
-  return "<line class=\"base\" x1=\"" + fixed(f.left) + "\" x2=\"" + fixed(f.width - f.right) +
-         "\" y1=\"" + fixed(at) + "\" y2=\"" + fixed(at) +
-         "\"/><text class=\"base\" text-anchor=\"end\" x=\"" + fixed(f.width - f.right - 4) +
-         "\" y=\"" + fixed(at + (below ? 14 : -5)) + "\">" + html_escape(line.label) + " " +
-         short_number(line.y) + "</text>";
+  to.line("base", f.left, at, f.width - f.right, at);
+  to.text("base", Anchor::end, f.width - f.right - 4, at + (below ? 14 : -5),
+          line.label + " " + short_number(line.y));
 }
 
 }  // namespace
@@ -207,13 +195,46 @@ bool has_points(const Chart& chart) {
   return false;
 }
 
-std::string draw(const Chart& chart, const Layout& layout) {
-  std::string out = grid(chart, layout);
+void draw(const Chart& chart, const Layout& layout, Canvas& to) {
+  grid(chart, layout, to);
   for (const Line& line : chart.lines) {
-    if (drawable(line.y)) out += baseline(line, layout);
+    if (drawable(line.y)) baseline(line, layout, to);
   }
-  for (const Series& s : chart.series) out += curve(s, layout.x, layout.y);
-  return out;
+  for (const Series& s : chart.series) curve(s, layout.x, layout.y, to);
+}
+
+std::string draw(const Chart& chart, const Layout& layout) {
+  SvgCanvas svg;
+  draw(chart, layout, svg);
+  return svg.elements();
+}
+
+void SvgCanvas::line(const char* style, double x1, double y1, double x2, double y2) {
+  out_ += std::string("<line class=\"") + style + "\" x1=\"" + fixed(x1) + "\" x2=\"" + fixed(x2) +
+          "\" y1=\"" + fixed(y1) + "\" y2=\"" + fixed(y2) + "\"/>";
+}
+
+void SvgCanvas::text(const char* style, Anchor anchor, double x, double y,
+                     const std::string& text) {
+  static constexpr const char* kAnchors[] = {"start", "middle", "end"};
+  out_ += std::string("<text class=\"") + style + "\" text-anchor=\"" + kAnchors[int(anchor)] +
+          "\" x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\">" + html_escape(text) + "</text>";
+}
+
+void SvgCanvas::curve(const std::string& style, const std::vector<Points>& pieces) {
+  std::string path;
+  for (const Points& piece : pieces) {
+    for (std::size_t i = 0; i < piece.size(); ++i)
+      path += (i == 0 ? "M" : "L") + fixed(piece[i].first) + " " + fixed(piece[i].second);
+  }
+  out_ += "<path class=\"line " + html_escape(style) + "\" d=\"" + path + "\"/>";
+}
+
+void SvgCanvas::circles(const std::string& style, const Points& centres) {
+  out_ += "<g class=\"mark " + html_escape(style) + "\">";
+  for (const auto& [x, y] : centres)
+    out_ += "<circle r=\"3\" cx=\"" + fixed(x) + "\" cy=\"" + fixed(y) + "\"/>";
+  out_ += "</g>";
 }
 
 std::string fixed(double value) {

@@ -5,16 +5,16 @@
 #include <map>
 #include <optional>
 
-#include "warptape/core/chart.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/files/csv_field.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
+#include "warptape/core/terminal/canvas.h"
 
 namespace wt {
 namespace {
 
-using chart::fixed;
+using chart::Anchor;
 using chart::html_escape;
 
 constexpr std::size_t kColors = 8, kDashes = 4, kColumns = 500;
@@ -48,36 +48,26 @@ std::string style_of(std::size_t i) {
 }
 
 // A stranger's name must leave the picture well-formed.
-std::string text_of(const std::string& text) {
-  return html_escape(is_utf8(text) ? text : printable(text));
-}
+std::string text_of(const std::string& text) { return is_utf8(text) ? text : printable(text); }
 
 double text_width(const std::string& text) {
   return kLetter *
          double(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-std::string text_at(const char* style, double x, double y, const std::string& text,
-                    const char* anchor = "start") {
-  return std::string("<text class=\"") + style + "\" text-anchor=\"" + anchor + "\" x=\"" +
-         fixed(x) + "\" y=\"" + fixed(y) + "\">" + text + "</text>";
-}
-
 // Keys and names in as many rows as they need; `y` becomes the next row.
-std::string legend(const std::vector<PlotSeries>& series, double left, double right, double& y) {
-  std::string out;
+void legend(const std::vector<PlotSeries>& series, double left, double right, double& y,
+            chart::Canvas& to) {
   double x = left;
   for (std::size_t i = 0; i < series.size(); ++i) {
     const std::string& label = series[i].label;
     const double width = kKey + text_width(label);
     if (x > left && x + width > right) x = left, y += kRow;
-    out += "<path class=\"line " + style_of(i) + "\" d=\"M" + fixed(x) + " " + fixed(y - 4) + "L" +
-           fixed(x + kKey - 8) + " " + fixed(y - 4) + "\"/>" +
-           text_at("note", x + kKey, y, text_of(label));
+    to.curve(style_of(i), {chart::Points{{x, y - 4}, {x + kKey - 8, y - 4}}});
+    to.text("note", Anchor::start, x + kKey, y, text_of(label));
     x += width + kGap;
   }
   y += kRow;
-  return out;
 }
 
 std::string csv_number(double v) {
@@ -105,7 +95,7 @@ Plot::Plot(std::vector<PlotSeries> series, PlotOptions options)
   }
 }
 
-std::string Plot::svg() const {
+void Plot::paint(chart::Canvas& head, chart::Canvas& body) const {
   chart::Chart c{.title = options_.title,
                  .series = {},
                  .from_zero = options_.from_zero,
@@ -118,37 +108,40 @@ std::string Plot::svg() const {
   chart::Frame frame{.width = double(options_.width), .height = double(options_.height)};
   frame.left = 60, frame.bottom = 48;
   double y = 26;
-  std::string head;
   if (!options_.title.empty()) {
-    head += text_at("title", 16, y, text_of(options_.title));
+    head.text("title", Anchor::start, 16, y, text_of(options_.title));
     y += 22;
   }
   const bool drawn = has_points(c);
   std::string note = options_.y;
   if (drawn && lay_out(c, frame).y.logarithmic) note += note.empty() ? "log scale" : ", log scale";
-  head += text_at("note", frame.width - 16, 26, text_of(note), "end");
+  head.text("note", Anchor::end, frame.width - 16, 26, text_of(note));
   const bool named = series_.size() > 1 || !series_[0].label.empty();
   // Without a title the note stands beside the legend.
   const double beside = options_.title.empty() && !note.empty() ? text_width(note) + kGap : 0;
-  if (named) head += legend(series_, 16, frame.width - 16 - beside, y);
+  if (named) legend(series_, 16, frame.width - 16 - beside, y, head);
   frame.top = std::min(y + 8, frame.height - frame.bottom - 40);
-  std::string body;
   if (drawn) {
-    body = draw(c, lay_out(c, frame));
+    chart::draw(c, lay_out(c, frame), body);
   } else {
-    body = text_at("note", frame.width / 2, (frame.top + frame.height - frame.bottom) / 2,
-                   "no finite value", "middle");
+    body.text("note", Anchor::middle, frame.width / 2,
+              (frame.top + frame.height - frame.bottom) / 2, "no finite value");
   }
-  body += text_at("note", (frame.left + frame.width - frame.right) / 2, frame.height - 10,
-                  text_of(options_.x), "middle");
+  body.text("note", Anchor::middle, (frame.left + frame.width - frame.right) / 2, frame.height - 10,
+            text_of(options_.x));
+}
+
+std::string Plot::svg() const {
+  chart::SvgCanvas head, body;
+  paint(head, body);
   const std::string size =
       std::to_string(options_.width) + "\" height=\"" + std::to_string(options_.height);
-  const std::string title = text_of(options_.title.empty() ? "plot" : options_.title);
+  const std::string title = html_escape(text_of(options_.title.empty() ? "plot" : options_.title));
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" + size +
          "\" viewBox=\"0 0 " + std::to_string(options_.width) + " " +
          std::to_string(options_.height) + "\"><title>" + title + "</title><style>" + kStyle +
-         "</style><rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" + head + "\n" + body +
-         "</svg>\n";
+         "</style><rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" + head.elements() +
+         "\n" + body.elements() + "</svg>\n";
 }
 
 std::string Plot::csv() const {

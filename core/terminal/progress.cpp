@@ -82,14 +82,6 @@ bool contains_utf8_name(const char* locale) {
   return lower.find("utf-8") != lower.npos || lower.find("utf8") != lower.npos;
 }
 
-bool locale_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* const value = std::getenv(name);
-    if (value && *value) return contains_utf8_name(value);
-  }
-  return false;
-}
-
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 std::size_t width_of(std::string_view text) {
@@ -153,6 +145,14 @@ std::string bar_text(double fraction, std::size_t width, ProgressStyle style) {
 }
 
 }  // namespace
+
+bool detail::locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value && *value) return contains_utf8_name(value);
+  }
+  return false;
+}
 
 ProgressStyle detail::style_of_stderr() {
   const char* const term = std::getenv("TERM");

@@ -13,6 +13,7 @@ struct TerminalSize {
 // Of stderr, by COLUMNS and LINES where these are set; asked again at each call.
 WT_API TerminalSize stderr_size();
 WT_API ProgressStyle style_of_stderr();
+WT_API bool locale_is_utf8();  // by LC_ALL, LC_CTYPE, LANG
 
 // Replaces them, in one write; nothing without a bar that is being drawn on stderr. They stand
 // below messages and finished bars, and stay where they are when the last bar is closed. No line
