@@ -127,7 +127,7 @@ Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& 
       .check(at_least(1));
   c.add_option("--ranks", o->ranks,
                "threads that share every batch, each with a copy of the model; processes of them, "
-               "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
+               "on one machine or many: mpirun -n N wt train ..., torchrun (docs/distributed.md)")
       .check(from_to(1, 1024));
   c.add_option("--zero", o->zero,
                "1: each rank keeps the optimizer's state for its part of the parameters alone; 2: "

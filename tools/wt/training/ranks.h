@@ -1,4 +1,5 @@
-// The ranks of a command: threads of this process, or the processes that mpirun or srun started.
+// The ranks of a command: threads of this process, or the processes that mpirun, srun or
+// torchrun started.
 #pragma once
 #include <functional>
 #include <optional>
