@@ -110,8 +110,9 @@ TEST_CASE("every model by name has a training step") {
   const std::vector<std::string> names = bench::named_step_models();
   for (const models::ModelInfo& m : models::all_models())
     CHECK(std::find(names.begin(), names.end(), m.name) != names.end());
-  const Row numbers = bench::training_step(
-      {.device = Device::cpu(), .model = "deepsdf", .window_s = 1e-6, .windows = 1, .batch = 8});
+  StepOptions o = small(Device::cpu(), {"deepsdf", "f32", 0});
+  o.batch = 8;
+  const Row numbers = bench::training_step(o);
   CHECK(numbers.shape == "8 and 8x3");
   CHECK(numbers.more[0].second > 0);
 }
