@@ -286,7 +286,8 @@ function(wt_tool)
     set(WT_TABLE "${WT_TABLE}\n--   [ ] wt         left out: apt-get install libcli11-dev" PARENT_SCOPE)
     return()
   endif()
-  wt_files(sources tools/wt/wt.cpp tools/wt/wt_*.cpp tools/wt/measure/wt_*.cpp tools/wt/command_line.cpp
+  wt_files(sources tools/wt/wt.cpp tools/wt/wt_*.cpp tools/wt/measure/wt_*.cpp tools/wt/recipes/wt_*.cpp
+    tools/wt/command_line.cpp
     tools/wt/model_options.cpp bench/*.cpp bench/machine/*.cpp EXCEPT "^bench/kernels_cpu|/disk_file[.]cpp$|_main[.]cpp$")
   # The table of machine code goes into the program, which may be installed anywhere.
   set(table "${PROJECT_BINARY_DIR}/sass_table_sm_90a.cpp")

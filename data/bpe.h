@@ -62,6 +62,11 @@ class WT_API BpeTokenizer {
                                 const ParseLimits& limits = {});
   // A text file, written whole or not at all. Throws CheckpointError.
   void save(const std::string& path) const;
+  // The text of such a file, and what it says: for a tokenizer that lies in a larger file, which
+  // errors call `source`. parse() throws as load() does.
+  std::string text() const;
+  static BpeTokenizer parse(std::string_view text, const std::string& source,
+                            const ParseLimits& limits = {});
 
   i64 vocab_size() const { return i64(tokens_.size()); }
   // Special tokens in the text are text like any other: it may come from a stranger. Throws

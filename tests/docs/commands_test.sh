@@ -12,6 +12,13 @@ tiny_fashion "$here/FOLDER" 80 20
 seq 6000 | tr '\n' ' ' | tee "$here/book.txt" >"$here/input.txt"
 { printf 'P5 40 40 255\n'; head -c 1600 /dev/zero; } >"$here/shoe.png"  # known by its first bytes
 cd "$here" || exit 1
+mkdir multi30k
+for part in train:100 val:8; do
+  seq "${part#*:}" | sed 's/.*/& dogs run/' >multi30k/${part%:*}.en
+  seq "${part#*:}" | sed 's/.*/& Hunde laufen/' >multi30k/${part%:*}.de
+done
+printf 'sa sb sc\nsd\n' >lines.txt
+printf 'tc tb ta\ntd\n' >references.txt
 export WT_MACHINE="$here/machine.tsv"
 "$wt" bench kernels --only mse_forward --windows 1 --json | tee a.json >b.json
 ran=0 bad=0

@@ -111,6 +111,7 @@ int run_command(int argc, char** argv) {
   add_eval(app, code);
   add_predict(app, code);
   add_generate(app, code);
+  add_translate(app, code);
   add_data(app, code);
   add_memory(app, code);
   add_profile(app, code);

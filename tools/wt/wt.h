@@ -49,6 +49,7 @@ void add_train(Command app, int& code);
 void add_eval(Command app, int& code);
 void add_predict(Command app, int& code);
 void add_generate(Command app, int& code);
+void add_translate(Command app, int& code);
 void add_tune(Command app, int& code);
 void add_memory(Command app, int& code);
 void add_profile(Command app, int& code);

@@ -19,20 +19,23 @@ struct EvalOptions : ModelOptions {
 };
 
 void print_json(const TrainedModel& t, i64 samples,
-                const std::vector<std::unique_ptr<metrics::Metric>>& list) {
+                const std::vector<std::unique_ptr<metrics::Metric>>& list,
+                const metrics::Bleu* bleu) {
   JsonObject j;
   j.add("recipe", t.name).add("checkpoint", t.path).add("step", t.step).add("samples", samples);
   for (const auto& m : list) j.add(m->name(), m->value());
+  if (bleu) j.add("bleu", bleu->value().score).add("bleu_text", bleu->value().text());
   std::printf("%s\n", j.str().c_str());
 }
 
 void print_table(const TrainedModel& t, i64 samples,
                  const std::vector<std::unique_ptr<metrics::Metric>>& list,
-                 const metrics::ConfusionMatrix* confusion) {
+                 const metrics::ConfusionMatrix* confusion, const metrics::Bleu* bleu) {
   std::printf("%s, step %lld%s, %lld samples\n\n", printable_path(t.path).c_str(),
               static_cast<long long>(t.step), t.averaged ? " (averaged weights)" : "",
               static_cast<long long>(samples));
   for (const auto& m : list) std::printf("  %-12s %.4f\n", m->name().c_str(), m->value());
+  if (bleu) std::printf("\n%s\n", bleu->value().text().c_str());
   if (!confusion) return;
   const std::vector<std::string> names = t.recipe->class_names();
   std::printf("\n%s\n%s", confusion->report({.target_names = names}).text().c_str(),
@@ -54,11 +57,14 @@ int eval(const EvalOptions& o) {
     confusion.emplace(i64(names.size()));
     all.push_back(&*confusion);
   }
-  evaluate(*t.recipe, data.held_out, o.batch ? o.batch : t.recipe->defaults().eval_batch, all);
+  metrics::Bleu counts;
+  metrics::Bleu* const bleu = t.recipe->translates() ? &counts : nullptr;
+  evaluate(*t.recipe, data.held_out, o.batch ? o.batch : t.recipe->defaults().eval_batch, all,
+           bleu);
   if (o.json)
-    print_json(t, data.held_out.size(), list);
+    print_json(t, data.held_out.size(), list, bleu);
   else
-    print_table(t, data.held_out.size(), list, confusion ? &*confusion : nullptr);
+    print_table(t, data.held_out.size(), list, confusion ? &*confusion : nullptr, bleu);
   return 0;
 }
 

@@ -98,8 +98,9 @@ Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& 
                "metrics or a checkpoint that cannot be written before the end")
       .check(one_of({"stop", "warn"}))
       .show_default();
-  c.add_option("--monitor", o->monitor, "what best, patience and plateau look at")
-      .check(one_of({"loss", "accuracy"}))
+  c.add_option("--monitor", o->monitor,
+               "what best, patience and plateau look at; bleu: of translate")
+      .check(one_of({"loss", "accuracy", "bleu"}))
       .show_default();
   c.add_option("--patience", o->patience, "stop after so many evaluations without a better one")
       .check(at_least(1));

@@ -117,19 +117,22 @@ void check_batch(i64 batch, const RecipeData& data) {
 }
 
 namespace {
-data::LoaderOptions options_of(const RecipeDefaults& d, u64 seed, int workers) {
-  return {.batch = d.batch,
-          .shuffle = true,
-          .seed = seed,
-          .drop_last = d.drop_last,
-          .workers = workers};
+data::LoaderOptions options_of(const RecipeDefaults& d, const RecipeData& data, u64 seed,
+                               int workers) {
+  data::LoaderOptions o{.batch = d.batch,
+                        .shuffle = !data.order,
+                        .seed = seed,
+                        .drop_last = d.drop_last,
+                        .workers = workers};
+  if (data.order) o.sampler = data.order(d.batch, seed);
+  return o;
 }
 }  // namespace
 
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers) {
   check_batch(d.batch, data);
-  return {data.train, options_of(d, seed, workers)};
+  return {data.train, options_of(d, data, seed, workers)};
 }
 
 bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d) {
@@ -147,7 +150,7 @@ bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d) {
 TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers,
                            i64 rank, i64 world) {
   check_batch(d.batch, data);
-  data::LoaderOptions o = options_of(d, seed, workers);
+  data::LoaderOptions o = options_of(d, data, seed, workers);
   o.rank = rank, o.world = world;
   if (data.train.is_resident())
     resident_.emplace(data.train, o);
@@ -224,6 +227,7 @@ void RecipeTraining::evaluated(double monitored) {
 
 std::vector<nn::NamedTensor> RecipeTraining::state(bool here) {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
+  for (nn::NamedTensor& t : recipe_.kept()) all.push_back(std::move(t));
   for (nn::NamedTensor& t : optimizer_->state(here)) all.push_back(std::move(t));
   if (plateau_)
     for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
@@ -247,6 +251,7 @@ void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
   g.set_rank(generator().rank());
   for (const auto& [stream, name] : kStreams)
     g.set_calls(stream, u64(integer_of(values, str("rng.", name), 0, kMostCalls)));
+  recipe_.take(beginning_with(values, {"recipe."}));
   recipe_.model().load_state_dict(nn::with_prefix(values, "model."));
   optimizer_->load_state(beginning_with(values, {"optim.", "ema."}));
   if (plateau_) plateau_->load_state(beginning_with(values, {"sched."}));

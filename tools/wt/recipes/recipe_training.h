@@ -72,8 +72,8 @@ class RecipeTraining {
   optim::Optimizer& optimizer() { return *optimizer_; }
   double waited() const { return parallel_ ? parallel_->waited() : 0; }  // seconds, for other ranks
 
-  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero all ranks call it together, and
-  // load_state(); what is gathered of optim.* comes to those that want it `here`.
+  // model.*, recipe.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero all ranks call it
+  // together, and load_state(); what is gathered of optim.* comes to those that want it `here`.
   std::vector<nn::NamedTensor> state(bool here = true);
   // Throws DataError for random state, UsageError for a model or optimizer, that is not like ours.
   void load_state(const std::vector<nn::NamedTensor>& values);

@@ -3,6 +3,7 @@
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/suggest.h"
+#include "warptape/tools/wt/recipes/translator.h"
 
 namespace wt::tools {
 
@@ -11,6 +12,8 @@ Loss Recipe::loss(const data::Batch& b) {
   const i64 classes = y.size(-1);
   return cross_entropy(reshape(std::move(y), {-1, classes}), reshape(b.y, {-1}));
 }
+
+std::unique_ptr<Translator> Recipe::translator() { return nullptr; }
 
 Tensor Recipe::prepare(const Tensor&) const { throw UsageError("this recipe takes no images"); }
 
@@ -26,7 +29,12 @@ const std::vector<RecipeInfo>& recipes() {
        make_charlm},
       {"fashion", "a CNN on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
        make_fashion},
-      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar}};
+      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar},
+      {"translate",
+       "an encoder-decoder Transformer on pairs of sentences (train.en, train.de, val.en, val.de "
+       "in "
+       "--data)",
+       make_translate}};
   return kAll;
 }
 

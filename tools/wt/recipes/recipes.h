@@ -28,6 +28,9 @@ struct RecipeData {
   // `train` on a device, with the same batches; empty where the recipe has no such data. Throws
   // OutOfMemory.
   std::function<data::AnyDataset(Device)> resident = {};
+  // The order of `train` for batches of a size; empty: shuffled. There is no resident data then.
+  std::function<data::Sampler(i64 batch, u64 seed)> order = {};
+  std::vector<std::string> remarks = {};  // what a user should know of the data
 };
 
 // A --data of this name is made and not read, in the shapes of the recipe's own (./synthetic is a
@@ -44,6 +47,8 @@ struct RecipeDefaults {
   bool drop_last = false;
 };
 
+class Translator;
+
 class Recipe {
  public:
   virtual ~Recipe() = default;
@@ -51,8 +56,9 @@ class Recipe {
   virtual nn::ModuleBase& model() = 0;
   // Of a batch's x: [N, ..., classes]; its y has the shape [N, ...].
   virtual Tensor logits(const Tensor& x) = 0;
-  // Cross entropy. It takes a batch on the model's device.
-  Loss loss(const data::Batch& b);
+  // What is trained: cross entropy, unless the recipe has another. Evaluations take cross entropy.
+  // The batch is on the model's device.
+  virtual Loss loss(const data::Batch& b);
 
   // Reads the data. Throws UsageError where the recipe needs a --data, DataError for what is wrong
   // with it.
@@ -76,6 +82,16 @@ class Recipe {
   virtual Tensor prepare(const Tensor& images) const;
   // Bytes that a model of text looks back at; 0 for others.
   virtual i64 context() const { return 0; }
+  // Whether the model makes text of text, and what does so with it: null for others. It holds the
+  // model, which it follows. Throws DataError before load() or take() has brought the tokens.
+  virtual bool translates() const { return false; }
+  virtual std::unique_ptr<Translator> translator();
+
+  // What a trained model needs beside its weights, as checkpoints keep it ("recipe.NAME", on the
+  // cpu), and what a checkpoint had of it. Throws DataError for what is not the recipe's or
+  // contradicts what load() has made.
+  virtual std::vector<nn::NamedTensor> kept() const { return {}; }
+  virtual void take(const std::vector<nn::NamedTensor>&) {}
 
   // All settings with their values; a recipe made from them has a model of the same shape.
   const std::string& settings() const { return settings_; }
@@ -100,5 +116,6 @@ const RecipeInfo& find_recipe(const std::string& name);
 std::unique_ptr<Recipe> make_charlm(Settings s);
 std::unique_ptr<Recipe> make_fashion(Settings s);
 std::unique_ptr<Recipe> make_cifar(Settings s);
+std::unique_ptr<Recipe> make_translate(Settings s);
 
 }  // namespace wt::tools

@@ -105,6 +105,16 @@ Chart accuracy_chart(const RunHistory& history, const ReportOptions& options) {
   return chart;
 }
 
+Chart bleu_chart(const RunHistory& history, const ReportOptions& options) {
+  ChartSeries eval{"held out", "eval", {}, true};
+  for (const EvalRecord& r : history.evals)
+    if (r.bleu) eval.points.emplace_back(double(r.step), *r.bleu);
+  Chart chart{.title = "Held-out BLEU", .unit = "", .series = {std::move(eval)}, .from_zero = true};
+  const EvalRecord* best = best_eval(history, options);
+  if (best && best->bleu) add_best(chart, best, *best->bleu);
+  return chart;
+}
+
 Chart memory_chart(const RunHistory& history) {
   Points points = step_points(
       history, [](auto& r) { return r.bytes ? std::optional(double(*r.bytes)) : std::nullopt; });
@@ -132,8 +142,9 @@ std::string step_chart(const RunHistory& history, const char* title, const std::
 }
 
 std::string charts(const RunHistory& history, const ReportOptions& options) {
-  std::string out =
-      render_chart(loss_chart(history, options)) + render_chart(accuracy_chart(history, options));
+  std::string out = render_chart(loss_chart(history, options)) +
+                    render_chart(accuracy_chart(history, options)) +
+                    render_chart(bleu_chart(history, options));
   out +=
       step_chart(history, "Learning rate", "", true, [](auto& r) { return std::optional(r.lr); });
   out += step_chart(history, "Gradient norm", "", false, [](auto& r) { return r.grad_norm; });

@@ -6,6 +6,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/dist/metrics.h"
 #include "warptape/nn/evaluate.h"
+#include "warptape/tools/wt/recipes/translator.h"
 
 namespace wt::tools {
 
@@ -20,16 +21,33 @@ data::Sampler part_of(dist::Share part) {
   };
 }
 
+// The counts of BLEU, so that ranks add them up as those of other metrics.
+class BleuCounts : public metrics::Metric {
+ public:
+  BleuCounts() : Metric("bleu") {}
+  double value() const override { return counts.value().score; }
+  void reset() override { counts = metrics::Bleu(); }
+  std::vector<double> sums() const override { return counts.sums(); }
+  void set_sums(const std::vector<double>& sums) override { counts.set_sums(sums); }
+  metrics::Bleu counts;
+
+ protected:
+  void add(const Tensor&, const Tensor&) override {}  // it is of the texts
+};
+
 void evaluate_part(Recipe& r, const data::AnyDataset& set, const data::LoaderOptions& o,
-                   const std::vector<metrics::Metric*>& list) {
+                   const std::vector<metrics::Metric*>& list, metrics::Bleu* bleu) {
   const nn::EvalScope eval(r.model());
   const NoGrad no_grad;
   const std::optional<Device> device = wt::detail::device_of_model(r.model());
+  const std::unique_ptr<Translator> translator = bleu ? r.translator() : nullptr;
   for (const data::Batch& b : data::Loader<data::AnyDataset>{set, o}) {
     const data::Batch here = device ? b.to(*device) : b;
     const Tensor logits = r.logits(here.x);
     const Tensor rows = reshape(logits, {-1, logits.size(-1)}), labels = reshape(here.y, {-1});
     for (metrics::Metric* m : list) m->update(rows, labels);
+    if (!translator) continue;
+    for (const auto& [made, wanted] : translator->compare(here)) bleu->add(made, {wanted});
   }
 }
 
@@ -45,7 +63,10 @@ EvalResult evaluate_by(Recipe& r, const F& count) {
     result.confusion = std::make_shared<metrics::ConfusionMatrix>(i64(classes));
     list.push_back(result.confusion.get());
   }
-  count(list);
+  BleuCounts bleu;
+  if (r.translates()) list.push_back(&bleu);
+  count(list, r.translates() ? &bleu.counts : nullptr);
+  if (r.translates()) result.bleu = bleu.counts.value();
   result.loss = loss.value();
   result.accuracy = accuracy.value();
   return result;
@@ -54,20 +75,23 @@ EvalResult evaluate_by(Recipe& r, const F& count) {
 }  // namespace
 
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
-              const std::vector<metrics::Metric*>& list) {
-  evaluate_part(r, set, {.batch = batch}, list);
+              const std::vector<metrics::Metric*>& list, metrics::Bleu* bleu) {
+  evaluate_part(r, set, {.batch = batch}, list, bleu);
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set) {
-  return evaluate_by(r, [&](const auto& list) { evaluate(r, set, r.defaults().eval_batch, list); });
+  return evaluate_by(r, [&](const auto& list, metrics::Bleu* bleu) {
+    evaluate(r, set, r.defaults().eval_batch, list, bleu);
+  });
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks) {
   if (ranks.size() == 1) return evaluate(r, set);
-  return evaluate_by(r, [&](const auto& list) {
+  return evaluate_by(r, [&](const auto& list, metrics::Bleu* bleu) {
     const dist::Share part = dist::share_of(ranks, set.size());
     if (part.count > 0)
-      evaluate_part(r, set, {.batch = r.defaults().eval_batch, .sampler = part_of(part)}, list);
+      evaluate_part(r, set, {.batch = r.defaults().eval_batch, .sampler = part_of(part)}, list,
+                    bleu);
     dist::sum_metrics(ranks, list);
   });
 }

@@ -6,19 +6,22 @@
 #include <vector>
 
 #include "warptape/dist/communicator.h"
+#include "warptape/nn/bleu.h"
 #include "warptape/nn/metrics.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 
 namespace wt::tools {
 
-// Every sample once, in eval mode and without gradients, on the model's device.
+// Every sample once, in eval mode and without gradients, on the model's device. `bleu` is for a
+// recipe that translates.
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
-              const std::vector<metrics::Metric*>& list);
+              const std::vector<metrics::Metric*>& list, metrics::Bleu* bleu = nullptr);
 
 struct EvalResult {
   double loss = 0;                                        // mean over the items, nats
   double accuracy = 0;                                    // in [0, 1]
   std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names its classes
+  std::optional<metrics::BleuScore> bleu{};  // where it translates: greedily, each line once
 };
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
 // Each rank its part of the samples; the result is the same on all of them.

@@ -34,12 +34,13 @@ struct StepRecord {
   std::optional<double> slowest_ms = {};
 };
 
-// {"step", "epoch", "eval_loss", "accuracy"}
+// {"step", "epoch", "eval_loss", "accuracy"}, and "bleu" where there is one
 struct EvalRecord {
   i64 step = 0;
   double epoch = 0;
   double eval_loss = 0;
   std::optional<double> accuracy = {};
+  std::optional<double> bleu = {};
 };
 
 // Numbers are written so that they read back as the same double. A record is in the file when log()

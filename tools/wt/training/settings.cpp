@@ -82,6 +82,21 @@ bool Settings::flag(const char* key, bool standard) {
                               : std::vector<std::string>{"false", "true"}) == "true";
 }
 
+std::string Settings::word(const char* key, const std::string& standard) {
+  std::string v = standard;
+  if (const std::string* text = given(key); text) {
+    const auto fits = [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+             c == '_' || c == '-' || c == '.';
+    };
+    if (!std::all_of(text->begin(), text->end(), fits))
+      refuse(key, *text, "letters, digits and _ - .");
+    v = *text;
+  }
+  used(key, v);
+  return v;
+}
+
 std::string Settings::choice(const char* key, const std::vector<std::string>& allowed) {
   std::string v = allowed.front();
   if (const std::string* text = given(key); text) {

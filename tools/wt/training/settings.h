@@ -22,6 +22,7 @@ class Settings {
   i64 integer(const char* key, i64 standard, i64 least, i64 most);
   double real(const char* key, double standard, double least, double most);
   bool flag(const char* key, bool standard);
+  std::string word(const char* key, const std::string& standard);  // letters, digits and _ - .
   std::string choice(const char* key, const std::vector<std::string>& allowed);  // the first
 
   // Throws UsageError, with the near name, for a key that was given and that nobody asked for.

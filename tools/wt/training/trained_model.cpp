@@ -33,6 +33,18 @@ std::vector<nn::NamedTensor> number_in(SafetensorsFile& file, const std::string&
   return {{name, t}};
 }
 
+// Those whose names begin so.
+std::vector<nn::NamedTensor> tensors_in(SafetensorsFile& file, std::string_view prefix) {
+  std::vector<nn::NamedTensor> all;
+  for (const TensorEntry& e : file.entries()) {
+    if (!e.name.starts_with(prefix)) continue;
+    Tensor t = empty(e.shape, {.dtype = e.dtype, .device = Device::cpu()});
+    file.read(e, t.impl()->data);
+    all.push_back({e.name, t});
+  }
+  return all;
+}
+
 }  // namespace
 
 // Of the file only the header, the step and the weights are read.
@@ -63,6 +75,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
       from_file(t.path, [&] { return integer_of(number_in(file, "train.step"), "train.step"); });
   t.averaged = has_average(file);
   must_fit([&] { nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged}); });
+  from_file(t.path, [&] { t.recipe->take(tensors_in(file, "recipe.")); });
   t.recipe->model().to(t.device);
   t.recipe->model().eval();
   return t;

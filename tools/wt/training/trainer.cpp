@@ -39,6 +39,9 @@ Trainer::Trainer(const TrainOptions& o, dist::Communicator& ranks)
   manual_seed(o.seed);
   generator().set_rank(u64(ranks.rank()));
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
+  if (o.monitor == "bleu" && !recipe_->translates())
+    throw UsageError(
+        str("--monitor bleu: ", o.recipe, " does not translate\n  Try loss or accuracy"));
   device_ = device_for(o.device);
   if (o.memory_limit && first_of_process(ranks)) limit_.emplace(device_, o.memory_limit);
   d_ = resolve(o, *recipe_);
@@ -55,6 +58,9 @@ void Trainer::load_data() {
   data_.emplace(recipe_->load(o_.data));
   check_samples(o_.data, "training", data_->train.size());
   check_samples(o_.data, "held-out", data_->held_out.size());
+  if (!o_.quiet)
+    for (const std::string& remark : data_->remarks)
+      std::fprintf(stderr, "%s\n", printable_lines(remark).c_str());
   make_resident();
   loader_.emplace(d_, *data_, o_.seed, o_.workers, ranks_.rank(), ranks_.size());
   total_ = o_.steps    ? o_.steps
@@ -199,9 +205,15 @@ void Trainer::evaluate() {
   last_eval_ = c_.step;
   memory::reset_peak(device_);
   if (!out_) return;
-  const EvalRecord record{
+  EvalRecord record{
       .step = c_.step, .epoch = epoch_now(), .eval_loss = eval_->loss, .accuracy = eval_->accuracy};
+  if (eval_->bleu) record.bleu = eval_->bleu->score;
   write([&] { out_->log(record); });
+}
+
+double Trainer::monitored() const {
+  if (o_.monitor == "bleu") return eval_->bleu->score;
+  return o_.monitor == "loss" ? eval_->loss : eval_->accuracy;
 }
 
 // What follows from an evaluation. The counters say what is on the disk, so they change once the
@@ -249,6 +261,7 @@ void Trainer::finish_evaluation(Progress& bar) {
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
                 fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
+                eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
                 c_.best_step == c_.step ? "  best" : ""));
 }
 

@@ -88,7 +88,8 @@ class Trainer {
   void print_exponents() const;
   bool is_scaled() const { return o_.precision == "f16"; }
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
-  double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
+  double monitored() const;
+  std::string monitored_text(double v) const;
   bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
   // What cannot be written ends the run, or (--on-write-error warn) is said, and training goes on:
   // false.

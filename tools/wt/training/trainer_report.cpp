@@ -22,6 +22,11 @@ std::string Trainer::data_wait() const {
                         device_.kind != DeviceKind::cpu && bool(data_->resident));
 }
 
+std::string Trainer::monitored_text(double v) const {
+  if (o_.monitor == "bleu") return fixed_digits(v, 2);
+  return o_.monitor == "loss" ? fixed_digits(v, 4) : percent_text(v);
+}
+
 ReportOptions Trainer::report() const {
   ReportOptions ro;
   ro.title = o_.recipe + " on " + to_string(device_);
@@ -30,11 +35,11 @@ ReportOptions Trainer::report() const {
   if (eval_) {
     ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4));
     ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
+    if (eval_->bleu) ro.summary.emplace_back("BLEU", eval_->bleu->text());
   }
   if (c_.best_step > 0)
-    ro.summary.emplace_back("best " + o_.monitor, (o_.monitor == "loss" ? fixed_digits(c_.best, 4)
-                                                                        : percent_text(c_.best)) +
-                                                      " at step " + std::to_string(c_.best_step));
+    ro.summary.emplace_back("best " + o_.monitor,
+                            monitored_text(c_.best) + " at step " + std::to_string(c_.best_step));
   if (c_.best_step > 0) ro.best_step = c_.best_step;
   if (eval_ && eval_->confusion) add_classes(ro, *eval_->confusion, recipe_->class_names());
   if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
@@ -91,6 +96,7 @@ void Trainer::print_summary() const {
   if (const auto& b = data_->baseline; b && eval_ && !o_.quiet)
     std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
                  b->loss);
+  if (eval_ && eval_->bleu && !o_.quiet) std::fprintf(stderr, "%s\n", eval_->bleu->text().c_str());
   if (times_.count() > 0 && !o_.quiet)
     std::fprintf(stderr, "step time: %s\n", times_.text().c_str());
   if (const std::string waiting = data_wait(); !waiting.empty() && !o_.quiet)
@@ -113,6 +119,7 @@ void Trainer::print_summary() const {
   add("train_loss", !std::isnan(loss_), loss_);
   add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
   add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
+  if (eval_ && eval_->bleu) j.add("bleu", eval_->bleu->score);
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
   j.add("items_per_second", items / std::max(training, 1e-9));
