@@ -16,6 +16,8 @@
 
 namespace wt::models {
 
+class KvCache;  // nn/kv_cache.h
+
 struct Gpt2Options {
   i64 vocabulary = 50257;
   i64 context = 1024;  // the most tokens in a row
@@ -41,11 +43,12 @@ class WT_API TransposedLinear : public nn::Module<TransposedLinear> {
   nn::Param weight, bias;
 };
 
-// Attention to the tokens before and the token itself.
+// Attention to the tokens before and the token itself. With a cache, here and below: x are the
+// tokens of a step that it has begun with, which also see those that it keeps of this `layer`.
 class WT_API Gpt2Attention : public nn::Module<Gpt2Attention> {
  public:
   explicit Gpt2Attention(const Gpt2Options& o);
-  Tensor forward(Tensor x);
+  Tensor forward(Tensor x, KvCache* cache = nullptr, i64 layer = 0);
   TransposedLinear c_attn, c_proj;
   nn::Dropout resid_dropout;
 
@@ -65,7 +68,7 @@ class WT_API Gpt2Mlp : public nn::Module<Gpt2Mlp> {
 class WT_API Gpt2Block : public nn::Module<Gpt2Block> {
  public:
   explicit Gpt2Block(const Gpt2Options& o);
-  Tensor forward(Tensor x);
+  Tensor forward(Tensor x, KvCache* cache = nullptr, i64 layer = 0);
   nn::LayerNorm ln_1;
   Gpt2Attention attn;
   nn::LayerNorm ln_2;
@@ -77,7 +80,7 @@ class WT_API Gpt2Block : public nn::Module<Gpt2Block> {
 class WT_API Gpt2Body : public nn::Module<Gpt2Body> {
  public:
   explicit Gpt2Body(const Gpt2Options& o);
-  Tensor forward(Tensor ids);
+  Tensor forward(Tensor ids, KvCache* cache = nullptr);
   nn::Embedding wte, wpe;
   nn::Dropout drop;
   nn::ModuleList<Gpt2Block> h;
@@ -94,11 +97,15 @@ class WT_API Gpt2 : public nn::Module<Gpt2> {
  public:
   explicit Gpt2(const Gpt2Options& o = {});
   Tensor forward(Tensor ids);
+  // After the last of each row's tokens of a step that the cache has begun with: [N, vocabulary].
+  Tensor next_logits(const Tensor& ids, KvCache& cache);
+  const Gpt2Options& options() const { return o_; }
   Gpt2Body transformer;
   nn::Linear lm_head;
 
  private:
-  i64 vocabulary_;
+  Tensor head(Tensor x);
+  Gpt2Options o_;
 };
 
 // 124 million parameters, and 355 million.

@@ -1,6 +1,7 @@
 // Matrix product on the cpu: the reference and the list of variants. matmul/matmul_vector_cpu.cpp
-// has the kernel for small products, matmul/matmul_packed_cpu.cpp the one for large ones,
-// matmul/matmul_widened_cpu.cpp the one for 16-bit floats, matmul/matmul_blas_cpu.cpp OpenBLAS.
+// has the kernel for small products, matmul/matmul_few_rows_cpu.cpp the one for few rows,
+// matmul/matmul_packed_cpu.cpp the one for large ones, matmul/matmul_widened_cpu.cpp the one for
+// 16-bit floats, matmul/matmul_blas_cpu.cpp OpenBLAS.
 #include "warptape/kernels/matmul.h"
 
 #include "warptape/kernels/common/dtypes.h"
@@ -84,6 +85,11 @@ WT_VARIANTS(cpu, matmul, MatmulArgs,
              .why_not = matmul_tiny_why_not,
              .rank_of = matmul_tiny_rank,
              .launch = with_epilogue<matmul_tiny>},
+            {.name = "few_rows",
+             .rank = 45,
+             .why_not = matmul_few_rows_why_not,
+             .workspace = matmul_few_rows_workspace,
+             .launch = with_epilogue<matmul_few_rows>},
             {.name = "packed",
              .rank = 40,
              .why_not = matmul_packed_why_not,

@@ -15,6 +15,11 @@ void matmul_tiny(const MatmulArgs& g, const Launch& l);
 // row_sum of one f32 or f64 product, for the variants that multiply elsewhere. No batch.
 void matmul_row_sum(const MatmulArgs& g);
 
+// matmul_few_rows_cpu.cpp: up to four rows, as fast as the other operand comes from memory.
+const char* matmul_few_rows_why_not(const MatmulArgs& g);
+i64 matmul_few_rows_workspace(const MatmulArgs& g);
+void matmul_few_rows(const MatmulArgs& g, const Launch& l);
+
 // matmul_packed_cpu.cpp: large products on our own, with threads.
 const char* matmul_packed_why_not(const MatmulArgs& g);
 int matmul_packed_rank(const MatmulArgs& g);

@@ -10,6 +10,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
+#include "warptape/nn/kv_cache.h"
 #include "warptape/nn/make_parameter.h"
 
 namespace wt::models {
@@ -48,15 +49,16 @@ Gpt2Attention::Gpt2Attention(const Gpt2Options& o)
         str("[Gpt2] ", o.heads, " heads do not divide ", o.channels, " channels", at_line()));
 }
 
-Tensor Gpt2Attention::forward(Tensor x) {
+Tensor Gpt2Attention::forward(Tensor x, KvCache* cache, i64 layer) {
   const i64 n = x.size(0), t = x.size(1), channels = x.size(2);
   const std::vector<Tensor> qkv = chunk(c_attn(std::move(x)), 3, -1);
   const auto heads = [&](const Tensor& part) {
     return part.reshape({n, t, heads_, channels / heads_}).transpose(1, 2);
   };
-  Tensor y =
-      scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]),
-                                   {.causal = true, .dropout_p = is_training() ? dropout_ : 0});
+  Tensor y = cache ? cache->attend(layer, heads(qkv[0]), heads(qkv[1]), heads(qkv[2]))
+                   : scaled_dot_product_attention(
+                         heads(qkv[0]), heads(qkv[1]), heads(qkv[2]),
+                         {.causal = true, .dropout_p = is_training() ? dropout_ : 0});
   return resid_dropout(c_proj(std::move(y).transpose(1, 2).reshape({n, t, channels})));
 }
 
@@ -73,8 +75,8 @@ Gpt2Block::Gpt2Block(const Gpt2Options& o)
       ln_2(add("ln_2", nn::LayerNorm{o.channels})),
       mlp(add("mlp", Gpt2Mlp{o})) {}
 
-Tensor Gpt2Block::forward(Tensor x) {
-  AddNormResult r = ln_2.of_sum(attn(ln_1(x)), x);
+Tensor Gpt2Block::forward(Tensor x, KvCache* cache, i64 layer) {
+  AddNormResult r = ln_2.of_sum(attn(ln_1(x), cache, layer), x);
   return mlp(std::move(r.y)) + r.sum;
 }
 
@@ -88,22 +90,24 @@ Gpt2Body::Gpt2Body(const Gpt2Options& o)
       ln_f(add("ln_f", nn::LayerNorm{o.channels})),
       context_(o.context) {}
 
-Tensor Gpt2Body::forward(Tensor ids) {
+Tensor Gpt2Body::forward(Tensor ids, KvCache* cache) {
   if (ids.ndim() != 2)
     throw ShapeError(str("[Gpt2] tokens must be [N, T], got ", ids.shape(), at_line()));
   const i64 t = ids.size(1);
   if (t > context_)
     throw ShapeError(
         str("[Gpt2] ", t, " tokens in a row are more than the context of ", context_, at_line()));
-  Tensor x = drop(wte(std::move(ids)) + wpe.weight->slice(0, {0, t}));
-  for (Gpt2Block& block : h) x = block(std::move(x));
+  const Tensor places = cache ? wpe(cache->positions()) : wpe.weight->slice(0, {0, t});
+  Tensor x = drop(wte(std::move(ids)) + places);
+  i64 layer = 0;
+  for (Gpt2Block& block : h) x = block(std::move(x), cache, layer++);
   return ln_f(std::move(x));
 }
 
 Gpt2::Gpt2(const Gpt2Options& o)
     : transformer(add("transformer", Gpt2Body{o})),
       lm_head(add("lm_head", nn::Linear{o.channels, padded_vocabulary(o), {.bias = false}})),
-      vocabulary_(o.vocabulary) {
+      o_(o) {
   lm_head.weight = transformer.wte.weight;
   nn::init::normal_(transformer.wte.weight, 0, kGpt2Std);
   nn::init::normal_(transformer.wpe.weight, 0, kGpt2Std);
@@ -114,10 +118,16 @@ Gpt2::Gpt2(const Gpt2Options& o)
   }
 }
 
-Tensor Gpt2::forward(Tensor ids) {
-  Tensor logits = lm_head(transformer(std::move(ids)));
-  if (logits.size(-1) == vocabulary_) return logits;
-  return slice(std::move(logits), -1, {0, vocabulary_});
+Tensor Gpt2::head(Tensor x) {
+  Tensor logits = lm_head(std::move(x));
+  if (logits.size(-1) == o_.vocabulary) return logits;
+  return slice(std::move(logits), -1, {0, o_.vocabulary});
+}
+
+Tensor Gpt2::forward(Tensor ids) { return head(transformer(std::move(ids))); }
+
+Tensor Gpt2::next_logits(const Tensor& ids, KvCache& cache) {
+  return head(cache.last(transformer(ids, &cache)));
 }
 
 Gpt2 gpt2(const Gpt2Options& o) { return Gpt2(o); }

@@ -79,8 +79,8 @@ def write_names(case, model):
     (FOLDER / f"{case}.names").write_text("\n".join(lines) + "\n")
 
 
-def write(case, arrays):
-    lines = [f"# {case}: made by tools/generators/make_models_reference.py with PyTorch {torch.__version__}"]
+def write(case, arrays, by="make_models_reference.py"):
+    lines = [f"# {case}: made by tools/generators/{by} with PyTorch {torch.__version__}"]
     for name, value in arrays.items():
         value = torch.as_tensor(value)
         kind, form = ("f64", "%.17g") if value.is_floating_point() else ("i64", "%d")
@@ -594,4 +594,5 @@ def main():
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -68,6 +68,34 @@ TEST_CASE("matmul: an OpenBLAS whose kernels are older than the processor is pas
   CHECK(matmul_packed_rank(g) == (cpu_isa() >= kAvx2 && blas_is_behind() ? 40 : 15));
 }
 
+TEST_CASE("matmul: few rows by a large matrix, in pieces and on threads") {
+  const Setting before;
+  Tally tally(Device::cpu());
+  tally.settings.clear();
+  for (int isa = 0; isa <= before.isa; ++isa)
+    for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
+  std::vector<Problem> all;
+  for (i64 m = 1; m <= 4; ++m)
+    for (int flags = 0; flags < 4; ++flags)
+      all.push_back({.m = m,
+                     .n = 301 + m,
+                     .k = 127 + 3 * m,
+                     .dtype = m == 3 ? DType::f64 : DType::f32,
+                     .ta = (flags & 1) != 0,
+                     .tb = (flags & 2) != 0,
+                     .pad = flags == 3 ? 5 : 0,
+                     .bias = flags % 2 == 0,
+                     .accumulate = flags == 3});
+  for (const bool tb : {false, true}) all.push_back({.m = 1, .n = 2100, .k = 20, .tb = tb});
+  tally.check_all(all);
+  apply(before);
+  // What a model that writes a token multiplies is theirs.
+  MatmulArgs token{.m = 1, .n = 768, .k = 768, .out_row = 768, .a_row = 768, .b_row = 768};
+  CHECK(choose(token, Device::cpu()).name == std::string("few_rows"));
+  token.m = 5;
+  CHECK(choose(token, Device::cpu()).name != std::string("few_rows"));
+}
+
 TEST_CASE("matmul: every variant of simt and cuda against a triple loop in double") {
   for (const Device d : wt_test::kernel_devices()) {
     if (d == Device::cpu()) continue;  // above, with more shapes
