@@ -23,7 +23,7 @@ constexpr size_t kMostCallers = 256;         // connections that are no ranks ye
 
 bool is_name_of_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("localhost.") ||
-         address_of_numbers(host, 0).size != 0;
+         host.find('%') != std::string::npos || address_of_numbers(host, 0).size != 0;
 }
 
 class Listeners {

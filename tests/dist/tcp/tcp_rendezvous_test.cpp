@@ -117,12 +117,12 @@ TEST_CASE("tcp: ranks that never come are named to those that are there") {
   const auto ends = tcp_ranks(
       2,
       [&](int r) {
-        return TcpOptions{.rank = 2 * r, .world_size = 4, .address = address, .deadline = 700ms};
+        return TcpOptions{.rank = 2 * r, .world_size = 4, .address = address, .deadline = 1500ms};
       },
       nothing);
   for (const TcpEnd& e : ends) {
     CHECK(e.text ==
-          str("PeerFailure: [tcp_world] ranks 1, 3 did not come to ", address, " within 700 ms"));
+          str("PeerFailure: [tcp_world] ranks 1, 3 did not come to ", address, " within 1500 ms"));
     CHECK(e.rank == 1);
     CHECK(e.exit_code == 7);
   }
@@ -230,10 +230,10 @@ TEST_CASE("tcp: strangers are turned away, said once, and named where the world 
         said.push_back(answer_to(port, &h, sizeof h));
         { const Socket silent = dial(port); }
       },
-      1500ms);
+      2500ms);
   set_warning_handler(before);
   CHECK(end.text.find(str("PeerFailure: [tcp_world] rank 1 did not come to 127.0.0.1:", port,
-                          " within 1500 ms; turned away: 4, the last one from 127.0.0.1 port ")) ==
+                          " within 2500 ms; turned away: 4, the last one from 127.0.0.1 port ")) ==
         0);
   CHECK(end.text.find(", which ended before its greeting did") != std::string::npos);
   CHECK(said[0].empty());
@@ -327,11 +327,12 @@ TEST_CASE("tcp: two processes of one rank, other world sizes, and a rank that is
   }
   // Rank 1 has come, and gives up before rank 2 is there.
   auto hasty = options(1, 3);
-  hasty.deadline = 300ms;
+  hasty.deadline = 1000ms;
   const auto ends = ends_of({options(0, 3), hasty});
   CHECK(ends[0].text.find("ended while others were missing") != std::string::npos);
   CHECK(ends[0].rank == 1);
-  CHECK(ends[1].text.find("is there, but not all 3 ranks came within 300 ms") != std::string::npos);
+  CHECK(ends[1].text.find("is there, but not all 3 ranks came within 1000 ms") !=
+        std::string::npos);
 }
 
 TEST_CASE("tcp: jobs of other names do not mix") {
@@ -342,7 +343,7 @@ TEST_CASE("tcp: jobs of other names do not mix") {
         return TcpOptions{.rank = r,
                           .world_size = 2,
                           .address = address,
-                          .deadline = 600ms,
+                          .deadline = 1000ms,
                           .job = r ? "mine" : "yours"};
       },
       nothing);

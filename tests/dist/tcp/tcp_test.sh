@@ -141,6 +141,23 @@ ends() {
   [ "${codes[$1]}" = "$2" ] || fail "$what: process $1 ends with ${codes[$1]}, not $2"
   grep -qE -- "$3" "$here/$1.out" || fail "$what: process $1 does not say '$3'"
 }
+# begun WHO: until that process looks for the others. listening: until somebody has the port.
+begun() {
+  local i
+  for ((i = 0; i < 600; ++i)); do
+    grep -qs "^BEGINS" "$here/$1.out" && return
+    sleep 0.05
+  done
+  fail "$what: process $1 does not start"
+}
+listening() {
+  local i
+  for ((i = 0; i < 600; ++i)); do
+    grep -qi ":$(printf %04X $port) 00000000:0000 0A" /proc/net/tcp && return
+    sleep 0.05
+  done
+  fail "$what: nobody listens"
+}
 start_faults() {
   local r tag="[rank_start]"
   export WT_START_DEADLINE=60000
@@ -158,9 +175,11 @@ start_faults() {
   fi
 
   what="a rank that never comes" && begin
-  for r in 0 2; do start $r 3 $tag WT_START_DEADLINE=1000; done
+  start 2 3 $tag
+  begun 0
+  start 0 3 $tag WT_START_DEADLINE=2000
   finish
-  for r in 0 1; do ends $r 7 "PeerFailure: .* rank 1 did not come to 127.0.0.1:$port within 1000 ms"; done
+  for r in 0 1; do ends $r 7 "PeerFailure: .* rank 1 did not come to 127.0.0.1:$port within 2000 ms"; done
 
   what="no rank 0" && begin
   start 1 2 $tag WT_START_DEADLINE=500
@@ -174,15 +193,12 @@ start_faults() {
   ends 0 2 "UsageError: .* cannot listen at 192.0.2.7:$port: that is no address of this host"
 
   what="a port in use" && begin
-  start 0 2 $tag WT_START_DEADLINE=3000  # has the port, and waits
-  for ((r = 0; r < 200; ++r)); do
-    grep -qi ":$(printf %04X $port) 00000000:0000 0A" /proc/net/tcp && break
-    sleep 0.05
-  done
+  start 0 2 $tag  # has the port, and waits
+  listening
   start 0 2 $tag
-  finish
+  finish 0
+  kill -9 "${pids[0]}"
   ends 1 2 "UsageError: .* cannot listen at 127.0.0.1:$port: another program has the port"
-  ends 0 7 "rank 1 did not come"
 
   what="two processes of one rank" && begin
   for r in 0 1 1; do start $r 3 $tag; done
@@ -190,21 +206,20 @@ start_faults() {
   for r in 0 1 2; do ends $r 7 "PeerFailure: .* two processes say that they are rank 1: process [0-9]+ on .*, and process [0-9]+ on "; done
 
   what="world sizes that differ" && begin
+  start 2 3 $tag
+  begun 0
   start 0 3 $tag
   start 1 2 $tag
-  start 2 3 $tag
   finish
   for r in 0 1 2; do ends $r 7 "PeerFailure: .* rank 1 on .* says that the world has 2 ranks, rank 0 says 3"; done
 
   # Strangers come before the ranks do.
   what="strangers" && begin
   start 0 2 $tag
-  local sent=0
-  for ((r = 0; r < 200 && sent < 3; ++r)); do
-    (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port") 2>/dev/null && sent=$((sent + 1))
-    sleep 0.02
+  listening
+  for r in 1 2 3; do
+    (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port") 2>/dev/null || fail "$what: no connection"
   done
-  [ $sent = 3 ] || fail "$what: nobody listens"
   start 1 2 $tag
   finish
   for r in 0 1; do ends $r 0 "^SUM 1$"; done
@@ -213,11 +228,9 @@ start_faults() {
   what="another version" && begin
   start 0 2 $tag
   # A greeting: magic, order of bytes, protocol 1, rank 1 of 2, a process, 0, and a version.
-  for ((r = 0; r < 200; ++r)); do
-    (printf 'wtranks1\4\3\2\1\1\0\0\0\1\0\0\0\2\0\0\0\7\0\0\0\0\0\0\0000.0.9' && head -c 219 /dev/zero) 2>/dev/null \
-      >"/dev/tcp/127.0.0.1/$port" && break
-    sleep 0.02
-  done 2>/dev/null
+  listening
+  { printf 'wtranks1\4\3\2\1\1\0\0\0\1\0\0\0\2\0\0\0\7\0\0\0\0\0\0\0000.0.9'
+    head -c 219 /dev/zero; } >"/dev/tcp/127.0.0.1/$port"
   finish
   ends 0 7 "PeerFailure: .* rank 1 on .* has version 0.0.9 of warptape \(protocol 1\), rank 0 has "
 
@@ -229,13 +242,11 @@ start_faults() {
 
   # torchrun's own store has the port that it names.
   what="torchrun's store" && begin
-  start 0 2 $tag WT_START_DEADLINE=2000
-  for ((r = 0; r < 200; ++r)); do
-    grep -qi ":$(printf %04X $port) 00000000:0000 0A" /proc/net/tcp && break
-    sleep 0.05
-  done
+  start 0 2 $tag
+  listening
   for r in 0 1; do start $r 2 $tag TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=here; done
-  finish
+  finish 0
+  kill -9 "${pids[0]}"
   for r in 1 2; do ends $r 0 "^SUM 1$"; done
 }
 

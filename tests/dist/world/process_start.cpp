@@ -12,6 +12,8 @@
 using namespace wt;
 
 TEST_CASE("ranks: they come together", "[.][rank_start]") {
+  std::printf("BEGINS\n");
+  std::fflush(stdout);
   const char* const ms = std::getenv("WT_START_DEADLINE");
   try {
     const auto comm =
