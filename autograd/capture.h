@@ -130,8 +130,8 @@ class Captured<R, std::index_sequence<i...>> {
 // Captures `f`, which takes as many tensors as there are examples and returns a Tensor, an array,
 // pair, tuple or vector of them, or nothing. Nothing runs here: the examples say which dtypes,
 // device and dimensions calls will have. On the cpu, and where `f` does what a graph cannot hold (a
-// value on the host, host memory, the host's random numbers), calls run `f` itself; of the latter
-// one warning tells operator and line, and why_eager() does.
+// value on the host, host memory, the host's random numbers), calls run `f` itself; one warning
+// says so, of the latter with operator and line, and why_eager() does.
 //
 // `f` must read tensors other than its arguments where they are: parameters that have moved
 // (Module::to, a new optimizer) are captured anew, a handle that is given another tensor goes

@@ -1,12 +1,13 @@
 // Tensors, operators, modules, optimizers, data. With headers of their own: distributions
 // (nn/distributions.h), models by name (nn/models.h), image transforms and mixes
-// (data/transforms.h, mixes.h), autograd/capture.h and saved_graph.h, why_alive.h, leak_watch.h,
+// (data/transforms.h, mixes.h), autograd/saved_graph.h, why_alive.h, leak_watch.h,
 // core/memory_trace.h, memory_fit.h, memory_limit.h, and what docs/from_pytorch.md lists under
 // "Headers". All may be included one by one.
 #pragma once
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/autopilot.h"
+#include "warptape/autograd/capture.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/custom.h"

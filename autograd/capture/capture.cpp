@@ -67,6 +67,11 @@ CapturedCalls::CapturedCalls(Function f, std::vector<Tensor> example, const Capt
   }
   device = example[0].device();
   if (device.is_meta) throw PlacementError("[capture] nothing runs on a meta device");
+  if (device.kind != DeviceKind::cpu) return;
+  why_eager = "the cpu launches nothing that a graph could keep";
+  warn_once("capture cpu",
+            "capture() does nothing on the cpu: each call runs its function; save_graph() and "
+            "SavedGraph replay a forward there without the tape");
 }
 
 CapturedCalls::~CapturedCalls() = default;
@@ -128,10 +133,7 @@ std::vector<Tensor> CapturedCalls::call(std::vector<Tensor> arguments, Frame at)
     const NoGrad no_grad;
     for (Tensor& t : arguments) t = t.detach();
   }
-  if (device.kind == DeviceKind::cpu) {
-    why_eager = "the cpu launches nothing that a graph could keep";
-    return run(arguments);
-  }
+  if (device.kind == DeviceKind::cpu) return run(arguments);
   if (mode.capture) return run(arguments);  // part of the graph around it
   if (!std::exchange(has_run_, true)) return run(arguments);
   Entry& e = entry_of(arguments, at);
