@@ -1,5 +1,5 @@
-// Calls of backends whose collectives the host carries out (local, mpi), as nodes of a graph
-// (core/graph.h). Internal.
+// Calls of backends whose collectives the host carries out (local, mpi, tcp), as nodes of a
+// graph (core/graph.h). Internal.
 #pragma once
 #include "warptape/dist/communicator.h"
 

@@ -1,4 +1,4 @@
-// What the reductions of local and mpi are made of. Internal.
+// What the reductions of local, mpi and tcp are made of. Internal.
 //
 // A partial result travels in a wider dtype where the tensor's own would lose bits: f32 for f16 and
 // bf16, so that a sum is rounded once, by finish(). NaN passes through every operation; integers

@@ -5,8 +5,8 @@
 //     comm.all_reduce(t, dist::ReduceOp::mean);        // 1.5 everywhere
 //   });
 //
-// Backends: `local` (ranks are threads of one process; tensors of cpu and simt), `mpi` (processes,
-// over Open MPI; the same tensors), `nccl` (a GPU a rank; tensors of cuda). dist/init.h picks one.
+// Backends: `local` (ranks are threads; tensors of cpu and simt), `mpi` and `tcp` (processes, with
+// and without MPI; the same tensors), `nccl` (a GPU a rank; of cuda). dist/init.h picks one.
 //
 // Every rank calls the same collectives in the same order, with tensors of one dtype and size; the
 // result has the same bits on every rank and in every run. Tensors are dense and contiguous, of any
@@ -14,7 +14,7 @@
 // taken under NoGrad only.
 //
 // Sums of f16 and bf16 are made in f32 and rounded at the end, where the backend makes them itself
-// (local, mpi); of u8, i32 and i64 they wrap around. bool has min (all) and max (any). Storage-only
+// (not nccl); of u8, i32 and i64 they wrap around. bool has min (all) and max (any). Storage-only
 // dtypes (f8, i8, ...) are moved and not reduced.
 //
 // A rank that dies, hangs, comes too late or calls something else makes every other one throw

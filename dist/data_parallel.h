@@ -71,7 +71,7 @@ struct DataParallelOptions {
   i64 first_bucket_bytes = i64(1) << 20;  // at most bucket_bytes count
   // f16, bf16: an f32 bucket travels as a 16-bit copy. With n ranks and the unit roundoff u (2^-11,
   // 2^-8) an element is off by at most u (|g_1| + ... + |g_n|) + u |sum| where the backend adds in
-  // f32 (local, mpi), by n times that where it does not (nccl); f16 loses what is below 2^-24 n
+  // f32 (not nccl), by n times that where it does not; f16 loses what is below 2^-24 n
   // too, and what is above 65504 / n may become inf, which the step finds and skips like any other.
   DType compress = DType::f32;
   Unused unused = Unused::agree;
