@@ -2,7 +2,7 @@
 
 Matrices and filters lie in [-s, s), s = 1 / sqrt(inputs), their seed the place among the parameters, from
 1; biases are 0; what scales a norm stays as it begins. No dropout. Networks of attention
-have AdamW, the others SGD with momentum.
+have AdamW, the others SGD with momentum; gradients are clipped at norm 1.
 """
 
 import torch
@@ -162,7 +162,7 @@ def make(name, device, batch=0, image=0):
     model.train()
     fill(model)
     y = torch.arange(rows, device=device) * 7 % classes
-    optimizer = ("SGD", {"lr": 1e-3, "momentum": 0.9})
+    optimizer = ("SGD", {"lr": 1e-4, "momentum": 0.9})
     if name.startswith("gpt2"):
         optimizer = ("AdamW", {"lr": common.ADAM_LEARNING_RATE, "weight_decay": 0.01})
-    return Made(Rows(model), x, y, optimizer, None, "x".join(map(str, x.shape)), None)
+    return Made(Rows(model), x, y, optimizer, 1.0, "x".join(map(str, x.shape)), None)

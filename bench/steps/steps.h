@@ -21,8 +21,9 @@ struct StepOptions {
 // The most telling first: gpt, mlp_small, charlm, fashion.
 const std::vector<std::string>& step_bench_models();
 // gpt2_block, one block of GPT-2 over 4 x 256 tokens, and the names of models::all_models().
-// Without dropout; AdamW for networks of attention, SGD with momentum for the others; the loss is
-// cross-entropy with made-up labels, mean squared error where outputs are numbers.
+// Without dropout; AdamW for networks of attention, SGD with momentum for the others, gradients
+// clipped at norm 1; the loss is cross-entropy with made-up labels, mean squared error where
+// outputs are numbers.
 std::vector<std::string> named_step_models();
 
 // The loss after 20 steps (by name: 1) from the numbers that PyTorch's side begins with (`more`:

@@ -123,7 +123,7 @@ std::unique_ptr<optim::Optimizer> optimizer_of(std::string_view name, const nn::
   if (name.starts_with("gpt2") || name.starts_with("vit") || name == "seq2seq")
     return std::make_unique<optim::AdamW>(net,
                                           optim::AdamWOptions{.lr = 1e-4, .weight_decay = 0.01});
-  return std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 1e-3, .momentum = 0.9});
+  return std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 1e-4, .momentum = 0.9});
 }
 
 struct FlopCount final : profiler::Observer {
@@ -174,6 +174,7 @@ StepModel make_named_step(const std::string& name, i64 batch, i64 image) {
   }
   m.flops = 3 * count.flops;
   m.check_steps = kCheckSteps;
+  m.clip = 1;
   m.optimizer = optimizer_of(name, net);
   return m;
 }

@@ -33,6 +33,9 @@ constexpr Known kSmall[] = {
     {"charlm", "bf16", 5.28651047},   {"fashion", "f32", 2.15454197},
     {"fashion", "f16", 2.15529203},   {"fashion", "bf16", 2.15225697},
 };
+// Relative, of models by name: what bench/peers allows. A relu that f32 takes for the other side of
+// its bend moves the gradient by a hundredth, and the step moves the loss by as much at most.
+constexpr double kNamedTolerance = 1e-3;
 constexpr double kMlpReal = 2.29813051;  // --scale real
 
 // Relative. 16 bits: a rounding of the logits; tf32 has f16's digits. f32: 20 steps have some
@@ -52,7 +55,7 @@ StepOptions small(Device d, const Known& k, bool captured = false) {
           .windows = 1};
 }
 
-void check(const StepOptions& o, double want) {
+void check(const StepOptions& o, double want, double tolerance) {
   const Row r = bench::training_step(o);
   CAPTURE(o.model, o.precision, o.captured, to_string(o.device));
   CHECK(r.bench == o.model);
@@ -64,8 +67,9 @@ void check(const StepOptions& o, double want) {
   REQUIRE(r.more[0].first == "check_loss");
   const double loss = r.more[0].second;
   CAPTURE(loss, want);
-  CHECK(std::fabs(loss - want) <= tolerance_of(o.precision) * want);
+  CHECK(std::fabs(loss - want) <= tolerance * want);
 }
+void check(const StepOptions& o, double want) { check(o, want, tolerance_of(o.precision)); }
 
 }  // namespace
 
@@ -95,14 +99,14 @@ TEST_CASE("models by name have PyTorch's loss after a step") {
     i64 batch, image;
     double loss;
   };
-  constexpr Named kNamed[] = {{"gpt2_block", 1, 0, 6.40424728},
-                              {"pointnet", 8, 0, 3.65031099},
-                              {"resnet18_cifar", 16, 16, 2.26867032}};
+  constexpr Named kNamed[] = {{"gpt2_block", 1, 0, 6.40425825},
+                              {"pointnet", 8, 0, 3.75725675},
+                              {"resnet18_cifar", 16, 16, 2.2980516}};
   for (const Named& n : kNamed) {
     StepOptions o = small(Device::cpu(), {n.model, "f32", 0});
     o.batch = n.batch;
     o.image = n.image;
-    check(o, n.loss);
+    check(o, n.loss, kNamedTolerance);
   }
 }
 
