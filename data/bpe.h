@@ -62,6 +62,11 @@ class WT_API BpeTokenizer {
                                 const ParseLimits& limits = {});
   // A text file, written whole or not at all. Throws CheckpointError.
   void save(const std::string& path) const;
+  // Its content, for those who keep a tokenizer within another file, and back: as load() of a file
+  // of that name, which is for the errors.
+  std::string text() const;
+  static BpeTokenizer parse(std::string_view text, const std::string& name,
+                            const ParseLimits& limits = {});
 
   i64 vocab_size() const { return i64(tokens_.size()); }
   // Special tokens in the text are text like any other: it may come from a stranger. Throws

@@ -74,20 +74,26 @@ std::unordered_map<std::string, i64> read_vocab(const std::string& path, const P
 
 }  // namespace
 
-void BpeTokenizer::save(const std::string& path) const {
+void BpeTokenizer::save(const std::string& path) const { write_file_atomically(path, text()); }
+
+std::string BpeTokenizer::text() const {
   std::string text = str(kFirstLine, "\nbytes");
   for (const i64 id : byte_ids_) text += id < 0 ? std::string(" -") : str(" ", id);
   text += str("\nmerges ", merges_.size(), "\n");
   for (const Merge& m : merges_) text += str(m.left, " ", m.right, " ", m.id, "\n");
   text += str("specials ", specials_.size(), "\n");
   for (const std::string& s : specials_) text += str(special_ids_.at(s), " ", json_quote(s), "\n");
-  text += "end\n";
-  write_file_atomically(path, text);
+  return text += "end\n";
 }
 
 BpeTokenizer BpeTokenizer::load(const std::string& path, const ParseLimits& limits) {
   const std::vector<u8> bytes = read_text(path, limits);
-  Lines lines(path, text_of(bytes));
+  return parse(text_of(bytes), path, limits);
+}
+
+BpeTokenizer BpeTokenizer::parse(std::string_view text, const std::string& path,
+                                 const ParseLimits& limits) {
+  Lines lines(path, text);
   std::vector<std::string_view> words;
   Line line = lines.require(kFirstLine);
   if (line.text != kFirstLine)
@@ -98,7 +104,7 @@ BpeTokenizer BpeTokenizer::load(const std::string& path, const ParseLimits& limi
   // A new one.
   const auto read_id = [&](std::string_view word) {
     const u64 id = lines.number<u64>(line, word, "id");
-    if (id >= u64{1} << 31 || id >= bytes.size()) lines.fail(line, str("id ", id, " is too large"));
+    if (id >= u64{1} << 31 || id >= text.size()) lines.fail(line, str("id ", id, " is too large"));
     if (id >= known.size()) known.resize(id + 1), t.tokens_.resize(id + 1);
     if (known[id]) lines.fail(line, str("id ", id, " is there twice"));
     known[id] = true;
@@ -119,7 +125,7 @@ BpeTokenizer BpeTokenizer::load(const std::string& path, const ParseLimits& limi
     if (t.byte_ids_[b] >= 0) t.tokens_[size_t(t.byte_ids_[b])] = char(b);
   }
   line = lines.require("the merges");
-  const u64 most = std::min(limits.max_items, u64(bytes.size()));
+  const u64 most = std::min(limits.max_items, u64(text.size()));
   u64 token_bytes = 0;
   for (i64 n = counted(lines, line, "merges", most); n > 0; --n) {
     line = lines.require("the last merge");

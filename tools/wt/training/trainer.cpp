@@ -248,8 +248,8 @@ void Trainer::finish_evaluation(Progress& bar) {
   });
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
-                c_.best_step == c_.step ? "  best" : ""));
+                fixed_digits(eval_->loss, 4), text_loss(), "  accuracy ",
+                percent_text(eval_->accuracy), c_.best_step == c_.step ? "  best" : ""));
 }
 
 void Trainer::loop() {

@@ -82,6 +82,7 @@ class Trainer {
   void wait_for_the_others() noexcept;
   ReportOptions report() const;
   std::string data_wait() const;
+  std::string text_loss() const;
   void write_sample();
   void print_summary() const;
   void print_doubts() const;

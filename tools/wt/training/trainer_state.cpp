@@ -45,6 +45,7 @@ nn::Metadata Trainer::metadata() const {
                  {"ema", json_number(o_.ema)},
                  {"init_from", o_.init_from.empty() ? "nothing" : o_.init_from}};
   if (find_optimizer(o_.optimizer).momentum) m.emplace_back("momentum", json_number(o_.momentum));
+  for (auto& kept : recipe_->kept()) m.push_back(std::move(kept));
   return m;
 }
 
@@ -132,7 +133,7 @@ bool Trainer::best_is_of_this_step() const { return step_of(out_->best()) == c_.
 
 void Trainer::begin_weights() {
   if (o_.init_from.empty()) return;
-  const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
+  const std::string file = load_initial_weights(*recipe_, o_.init_from);
   if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
 
