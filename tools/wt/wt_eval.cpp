@@ -18,12 +18,22 @@ struct EvalOptions : ModelOptions {
   i64 batch = 0;
 };
 
+// Of a loss of tokens.
+std::optional<double> bits_of(const TrainedModel& t, const metrics::Metric& m) {
+  const double bits = m.name() == "loss" ? bits_per_byte(*t.recipe, m.value()) : NAN;
+  if (std::isnan(bits)) return {};
+  return bits;
+}
+
 void print_json(const TrainedModel& t, i64 samples,
                 const std::vector<std::unique_ptr<metrics::Metric>>& list,
                 const metrics::Bleu* bleu) {
   JsonObject j;
   j.add("recipe", t.name).add("checkpoint", t.path).add("step", t.step).add("samples", samples);
-  for (const auto& m : list) j.add(m->name(), m->value());
+  for (const auto& m : list) {
+    j.add(m->name(), m->value());
+    if (const auto bits = bits_of(t, *m)) j.add("bits_per_byte", *bits);
+  }
   if (bleu) j.add("bleu", bleu->value().score).add("bleu_text", bleu->value().text());
   std::printf("%s\n", j.str().c_str());
 }
@@ -34,7 +44,10 @@ void print_table(const TrainedModel& t, i64 samples,
   std::printf("%s, step %lld%s, %lld samples\n\n", printable_path(t.path).c_str(),
               static_cast<long long>(t.step), t.averaged ? " (averaged weights)" : "",
               static_cast<long long>(samples));
-  for (const auto& m : list) std::printf("  %-12s %.4f\n", m->name().c_str(), m->value());
+  for (const auto& m : list) {
+    std::printf("  %-12s %.4f\n", m->name().c_str(), m->value());
+    if (const auto bits = bits_of(t, *m)) std::printf("  %-12s %.4f\n", "bits/byte", *bits);
+  }
   if (bleu) std::printf("\n%s\n", bleu->value().text().c_str());
   if (!confusion) return;
   const std::vector<std::string> names = t.recipe->class_names();

@@ -16,7 +16,7 @@ namespace wt::tools {
 namespace {
 
 struct WriteOptions : ModelOptions {
-  GenerateOptions generate{.bytes = 1000};
+  GenerateOptions generate{.tokens = 1000};
 };
 
 int run(const WriteOptions& o) {
@@ -50,16 +50,26 @@ int run(const WriteOptions& o) {
 }  // namespace
 
 void add_generate(Command app, int& code) {
-  const Command c = app.add_subcommand("generate", "write text with a trained model (charlm)");
+  const Command c = app.add_subcommand("generate", "write text with a trained model of text");
   auto o = std::make_shared<WriteOptions>();
   add_model_options(c, *o, "one JSON line with the text");
   c.add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
-  c.add_option("--bytes", o->generate.bytes, "how many to write").check(at_least(0)).show_default();
-  c.add_option("--temperature", o->generate.temperature, "0: always the likeliest byte")
+  c.add_option("--tokens,--bytes", o->generate.tokens,
+               "how many to write; the tokens of charlm are bytes")
+      .check(at_least(0))
+      .show_default();
+  c.add_option("--temperature", o->generate.temperature, "0: always the likeliest token")
       .check(not_negative())
       .show_default();
-  c.add_option("--top-k", o->generate.top_k, "draw among the k likeliest bytes; 0: among all")
+  c.add_option("--top-k", o->generate.top_k, "draw among the k likeliest tokens; 0: among all")
       .check(at_least(0))
+      .show_default();
+  c.add_option("--top-p", o->generate.top_p, "draw among the likeliest whose odds make up this")
+      .check(from_0_to(1))
+      .show_default();
+  c.add_option("--repetition-penalty", o->generate.repetition_penalty,
+               "above 1: tokens that were there become less likely")
+      .check(positive())
       .show_default();
   c.add_option("--seed", o->generate.seed).check(a_seed()).show_default();
   c.callback([o, &code] { code = run(*o); });

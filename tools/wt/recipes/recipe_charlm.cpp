@@ -1,7 +1,5 @@
 // charlm: a small GPT on bytes.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <numeric>
 #include <optional>
 
@@ -11,16 +9,15 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
-#include "warptape/data/bytes.h"
 #include "warptape/data/resident.h"
 #include "warptape/data/synthetic.h"
+#include "warptape/nn/generate.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tools/wt/recipes/recipes.h"
+#include "warptape/tools/wt/recipes/text_files.h"
 
 namespace wt::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr i64 kBytes = 256;
 constexpr double kTrainPart = 0.9;
@@ -55,7 +52,8 @@ struct GptBlock : nn::Module<GptBlock> {
     set_type("GptBlock");
   }
 
-  Tensor forward(Tensor x) {  // [N, T, C]
+  // [N, T, C]. With a cache: the tokens of a step that it has begun with.
+  Tensor forward(Tensor x, models::KvCache* cache = nullptr, i64 layer = 0) {
     const i64 n = x.size(0), t = x.size(1), c = x.size(2);
     const Tensor all = qkv(norm1(x));
     // [N, heads, T, E] of some of the channels
@@ -64,10 +62,14 @@ struct GptBlock : nn::Module<GptBlock> {
       return transpose(reshape(part, {n, t, (to - from) * heads / c, c / heads}), 1, 2);
     };
     Tensor qk = split(0, 2 * c);
-    if (rotary) qk = rotary_embedding(std::move(qk));
-    Tensor y =
-        scaled_dot_product_attention(slice(qk, 1, {0, heads}), slice(qk, 1, {heads, 2 * heads}),
-                                     split(2 * c, 3 * c), {.causal = true});
+    if (rotary && !cache) qk = rotary_embedding(std::move(qk));
+    if (rotary && cache) {
+      const Tensor& at = cache->positions();  // of its heads all the same
+      qk = rotary_embedding(qk, at.ndim() == 1 ? at : unsqueeze(at, 1));
+    }
+    const Tensor q = slice(qk, 1, {0, heads}), k = slice(qk, 1, {heads, 2 * heads});
+    Tensor y = cache ? cache->attend(layer, q, k, split(2 * c, 3 * c))
+                     : scaled_dot_product_attention(q, k, split(2 * c, 3 * c), {.causal = true});
     AddNormResult r = norm2.of_sum(drop(out(reshape(transpose(std::move(y), 1, 2), {n, t, c}))), x);
     return drop(down(gelu(up(std::move(r.y))))) + r.sum;
   }
@@ -103,60 +105,14 @@ struct Gpt : nn::Module<Gpt> {
                        : b(std::move(h));
     return head(norm(std::move(h)));
   }
+  // After the last token of each row of a step that the cache has begun with: [N, 256].
+  Tensor next_logits(const Tensor& x, models::KvCache& cache) {
+    Tensor h = token(x);
+    if (place) h = h + (*place)(cache.positions());
+    for (size_t i = 0; i < blocks.size(); ++i) h = blocks[i](std::move(h), &cache, i64(i));
+    return head(norm(cache.last(h)));
+  }
 };
-
-// The checkout: WT_SOURCE_DIR, or the first folder that looks like it above the program or above
-// the current folder.
-fs::path source_root() {
-  if (const char* given = std::getenv("WT_SOURCE_DIR")) return given;
-  std::error_code ec;
-  for (const fs::path& start : {fs::read_symlink("/proc/self/exe", ec), fs::current_path(ec) / "x"})
-    for (fs::path at = start.parent_path(); !at.empty(); at = at.parent_path()) {
-      if (fs::exists(at / "core/tensor.h", ec) && fs::exists(at / "tools/wt/wt.cpp", ec)) return at;
-      if (at == at.root_path()) break;
-    }
-  throw DataError("warptape's sources are not above this program or folder\n  Try --data FILE");
-}
-
-// The project's own texts, in a fixed order.
-std::vector<std::string> own_sources() {
-  std::vector<std::string> files;
-  const fs::path root = source_root();
-  for (const char* folder :
-       {"core", "kernels", "autograd", "nn", "optim", "data", "tools", "docs"}) {
-    std::error_code ec;
-    for (fs::recursive_directory_iterator it(root / folder, ec), end; !ec && it != end;
-         it.increment(ec)) {
-      const std::string tail = it->path().extension().string();
-      if (tail == ".h" || tail == ".cpp" || tail == ".cu" || tail == ".cuh" || tail == ".md")
-        files.push_back(it->path().string());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::vector<std::string> text_files(const std::string& data) {
-  if (data.empty()) return own_sources();
-  std::error_code ec;
-  if (!fs::is_directory(data, ec)) return {data};
-  const auto check = [&](const fs::path& path) {
-    if (ec) throw DataError(printable_path(path.string()) + ": cannot be read: " + ec.message());
-  };
-  std::vector<std::string> files;
-  fs::directory_iterator it(data, ec);
-  check(data);
-  for (const fs::directory_iterator end; it != end; it.increment(ec), check(data)) {
-    // A link that leads nowhere is none of the files; one that leads in a circle hides one.
-    const fs::file_status status = it->status(ec);
-    if (status.type() == fs::file_type::not_found) ec.clear();
-    check(it->path());
-    if (fs::is_regular_file(status)) files.push_back(it->path().string());
-  }
-  if (files.empty()) throw DataError(printable_path(data) + ": the folder has no files");
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 // --data synthetic: chains of bytes in which each is drawn by the one before it.
 data::TextBytes synthetic_text(const data::TextBytesOptions& o) {
@@ -197,7 +153,7 @@ class CharLm : public Recipe {
   nn::ModuleBase& model() override { return net_; }
   Tensor logits(const Tensor& x) override { return net_(x); }
 
-  RecipeData load(const std::string& data) const override {
+  RecipeData load(const std::string& data) override {
     const i64 context = shape_.context;
     const data::TextBytes train =
         text_of(data, {.context = context, .end = kTrainPart, .every_position = true});
@@ -217,9 +173,7 @@ class CharLm : public Recipe {
   }
   i64 dataset_bytes(const std::string& data) const override {
     if (data == kSyntheticData) return i64(synthetic_text({}).bytes().size());
-    i64 n = 0;
-    for (const std::string& f : text_files(data)) n += i64(data::content_size(f));
-    return n;
+    return text_bytes(data);
   }
   i64 resident_bytes(const std::string& data) const override {
     return i64(kTrainPart * double(dataset_bytes(data)));
@@ -242,6 +196,18 @@ class CharLm : public Recipe {
   const char* item() const override { return "bytes"; }
   i64 items_per_sample() const override { return shape_.context; }
   i64 context() const override { return shape_.context; }
+  models::Decoder decoder() override {
+    return {.model = net_,
+            .vocabulary = kBytes,
+            .size = {.layers = shape_.layers,
+                     .heads = shape_.heads,
+                     .context = shape_.context,
+                     .channels = shape_.channels / shape_.heads},
+            .options = {.dtype = net_.token.weight->dtype(), .device = net_.token.weight->device()},
+            .logits = [net = net_](const Tensor& ids, models::KvCache& cache) mutable {
+              return net.next_logits(ids, cache);
+            }};
+  }
 
  private:
   GptShape shape_;

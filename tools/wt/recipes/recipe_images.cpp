@@ -105,7 +105,7 @@ template <class D>
 class Images : public Recipe {
  public:
   nn::ModuleBase& model() override { return net_; }
-  RecipeData load(const std::string& root) const override {
+  RecipeData load(const std::string& root) override {
     need(root);
     if (root == kSyntheticData) return synthetic_images(image_shape());
     const D train(root, {.train = true});

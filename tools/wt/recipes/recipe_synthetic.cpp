@@ -35,7 +35,7 @@ class Synthetic : public Recipe {
 
   nn::ModuleBase& model() override { return net_; }
   Tensor logits(const Tensor& x) override { return net_(x); }
-  RecipeData load(const std::string& data) const override {
+  RecipeData load(const std::string& data) override {
     if (!data.empty() && data != kSyntheticData)
       throw UsageError("recipe=synthetic takes no --data");
     return {images(kTrain, 0), images(kHeldOut, kTrain)};

@@ -227,7 +227,6 @@ void RecipeTraining::evaluated(double monitored) {
 
 std::vector<nn::NamedTensor> RecipeTraining::state(bool here) {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
-  for (nn::NamedTensor& t : recipe_.kept()) all.push_back(std::move(t));
   for (nn::NamedTensor& t : optimizer_->state(here)) all.push_back(std::move(t));
   if (plateau_)
     for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
@@ -251,7 +250,6 @@ void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
   g.set_rank(generator().rank());
   for (const auto& [stream, name] : kStreams)
     g.set_calls(stream, u64(integer_of(values, str("rng.", name), 0, kMostCalls)));
-  recipe_.take(beginning_with(values, {"recipe."}));
   recipe_.model().load_state_dict(nn::with_prefix(values, "model."));
   optimizer_->load_state(beginning_with(values, {"optim.", "ema."}));
   if (plateau_) plateau_->load_state(beginning_with(values, {"sched."}));

@@ -17,7 +17,6 @@
 namespace wt::tools {
 namespace {
 
-constexpr const char* kTokenizer = "recipe.bpe";
 constexpr i64 kMadeUpPairs = 4000, kMadeUpHeldOut = 200;
 
 // Of the target's tokens, each for itself.
@@ -101,25 +100,16 @@ class Translate : public Recipe {
   }
   bool translates() const override { return true; }
 
-  std::vector<nn::NamedTensor> kept() const override {
+  nn::Metadata kept() const override {
     if (!words_) return {};
-    const std::string text = words_->text();
-    return {
-        {kTokenizer, tensor(std::vector<u8>(text.begin(), text.end()), {.device = Device::cpu()})}};
+    return {{kTokenizerKey, words_->text()}};
   }
-  void take(const std::vector<nn::NamedTensor>& kept) override {
-    const auto found =
-        std::find_if(kept.begin(), kept.end(), [](const auto& t) { return t.name == kTokenizer; });
-    if (found == kept.end() || found->tensor.dtype() != DType::u8 || found->tensor.ndim() != 1)
-      throw DataError(str("there is no tokenizer (", kTokenizer, ", u8 in one row)"));
-    const std::vector<u8> bytes = found->tensor.to_vector<u8>();
-    const auto words = std::make_shared<const Subwords>(data::text_of(bytes), kTokenizer);
-    if (words_ && words_->text() != words->text())
-      throw DataError(
-          "the tokenizer is another than that of the training lines, which have changed");
+  void take_kept(const nn::Metadata& kept, const std::string& path) override {
+    const std::string text = tokenizer_in(kept, path, words_ ? words_->text() : "");
+    const auto words = std::make_shared<const Subwords>(text, path);
     if (words->size() > vocabulary_)
-      throw DataError(
-          str("the tokenizer has ", words->size(), " tokens, and the model knows ", vocabulary_));
+      throw DataError(str(printable_path(path), ": the tokenizer has ", words->size(),
+                          " tokens, and the model knows ", vocabulary_));
     words_ = words;
   }
 

@@ -2,8 +2,13 @@
 
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/factories.h"
 #include "warptape/core/suggest.h"
+#include "warptape/data/bpe.h"
+#include "warptape/nn/evaluate.h"
+#include "warptape/nn/generate.h"
 #include "warptape/tools/wt/recipes/translator.h"
+#include "warptape/tools/wt/reports/run_output.h"
 
 namespace wt::tools {
 
@@ -15,7 +20,43 @@ Loss Recipe::loss(const data::Batch& b) {
 
 std::unique_ptr<Translator> Recipe::translator() { return nullptr; }
 
+std::string tokenizer_in(const nn::Metadata& kept, const std::string& path,
+                         const std::string& known) {
+  const std::string* text = find_value(kept, kTokenizerKey);
+  if (!text) throw DataError(printable_path(path) + ": the checkpoint has no tokenizer");
+  if (!known.empty() && *text != known)
+    throw DataError(printable_path(path) +
+                    ": the tokenizer is another than that of the training text, which has changed");
+  return *text;
+}
+
 Tensor Recipe::prepare(const Tensor&) const { throw UsageError("this recipe takes no images"); }
+
+std::vector<i64> Recipe::encode(std::string_view text) const {
+  return data::ByteTokenizer{}.encode(text);
+}
+std::string Recipe::decode(std::span<const i64> tokens) const {
+  return data::ByteTokenizer{}.decode(tokens);
+}
+
+models::Decoder Recipe::decoder() {
+  const TensorOptions o{.device = wt::detail::device_of_model(model()).value_or(Device::cpu())};
+  const auto text = std::make_shared<std::vector<i64>>();
+  return {.model = model(),
+          .vocabulary = data::ByteTokenizer{}.vocab_size(),
+          .size = {.context = context()},
+          .options = o,
+          .logits = [this, text, o](const Tensor& ids, models::KvCache& cache) {
+            text->resize(size_t(cache.lengths()[0]));
+            for (const i64 id : ids.to_vector<i64>()) text->push_back(id);
+            const Tensor x = tensor(*text, {.device = o.device});
+            return select(logits(reshape(x, {1, x.numel()})), 1, -1);
+          }};
+}
+
+void Recipe::load_weights(const std::string& path, bool averaged) {
+  nn::load_model(model(), path, {.ema = averaged});
+}
 
 void Recipe::set_settings(const Settings& s, const char* recipe) {
   s.finish(recipe);
@@ -27,6 +68,10 @@ const std::vector<RecipeInfo>& recipes() {
       {"charlm",
        "a small GPT on the bytes of a text; without --data on warptape's own sources and docs",
        make_charlm},
+      {"gpt2",
+       "GPT-2 on the tokens of a text (byte-pair encoding, trained on the text or GPT-2's own); "
+       "--init-from takes its weights",
+       make_gpt2},
       {"fashion", "a CNN on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
        make_fashion},
       {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar},

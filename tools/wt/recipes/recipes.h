@@ -5,14 +5,21 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/loss.h"
 #include "warptape/nn/module.h"
 #include "warptape/tools/wt/training/settings.h"
+
+namespace wt::models {
+struct Decoder;
+}
 
 namespace wt::tools {
 
@@ -49,6 +56,13 @@ struct RecipeDefaults {
 
 class Translator;
 
+// The tokenizer of a recipe of text, in the metadata of its checkpoints.
+inline constexpr const char* kTokenizerKey = "tokenizer";
+// Its text, of the file at `path`. Throws DataError where there is none, or one that is not
+// `known`, what the recipe has already; empty: none.
+std::string tokenizer_in(const nn::Metadata& kept, const std::string& path,
+                         const std::string& known);
+
 class Recipe {
  public:
   virtual ~Recipe() = default;
@@ -60,9 +74,9 @@ class Recipe {
   // The batch is on the model's device.
   virtual Loss loss(const data::Batch& b);
 
-  // Reads the data. Throws UsageError where the recipe needs a --data, DataError for what is wrong
-  // with it.
-  virtual RecipeData load(const std::string& data) const = 0;
+  // Reads the data; a recipe that has tokens of its own and none yet makes them of it. Throws
+  // UsageError where the recipe needs a --data, DataError for what is wrong with it.
+  virtual RecipeData load(const std::string& data) = 0;
   // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
   virtual i64 dataset_bytes(const std::string& data) const = 0;
   // Bytes that RecipeData::resident of load(data) holds on its device; 0 where there is none.
@@ -80,18 +94,29 @@ class Recipe {
   virtual Shape image_shape() const { return {}; }
   // What a dataset makes of images u8 [N, channels, height, width].
   virtual Tensor prepare(const Tensor& images) const;
-  // Bytes that a model of text looks back at; 0 for others.
+  // Tokens that a model of text looks back at; 0 for others.
   virtual i64 context() const { return 0; }
   // Whether the model makes text of text, and what does so with it: null for others. It holds the
   // model, which it follows. Throws DataError before load() or take() has brought the tokens.
   virtual bool translates() const { return false; }
   virtual std::unique_ptr<Translator> translator();
 
-  // What a trained model needs beside its weights, as checkpoints keep it ("recipe.NAME", on the
-  // cpu), and what a checkpoint had of it. Throws DataError for what is not the recipe's or
-  // contradicts what load() has made.
-  virtual std::vector<nn::NamedTensor> kept() const { return {}; }
-  virtual void take(const std::vector<nn::NamedTensor>&) {}
+  // Of a model of text: its tokens, bytes unless the recipe says otherwise, and how they are
+  // generated with a cache; the default computes the whole text for each token.
+  virtual std::vector<i64> encode(std::string_view text) const;
+  virtual std::string decode(std::span<const i64> tokens) const;
+  virtual models::Decoder decoder();
+
+  // Bytes of the held-out text that load() has read, for each token of it that is predicted; 0
+  // where that is not known. A loss in nats a token is divided by it.
+  virtual double bytes_per_token() const { return 0; }
+  // What checkpoints keep beside weights and settings, and how a recipe takes it back from the
+  // metadata of the file at `path`, which throws DataError.
+  virtual nn::Metadata kept() const { return {}; }
+  virtual void take_kept(const nn::Metadata&, const std::string&) {}
+  // Weights to begin with from a file that is a checkpoint, of which the average may be asked for,
+  // or has the model's names. Throws as nn::load_model(); the model is then as before.
+  virtual void load_weights(const std::string& path, bool averaged);
 
   // All settings with their values; a recipe made from them has a model of the same shape.
   const std::string& settings() const { return settings_; }
@@ -117,5 +142,6 @@ std::unique_ptr<Recipe> make_charlm(Settings s);
 std::unique_ptr<Recipe> make_fashion(Settings s);
 std::unique_ptr<Recipe> make_cifar(Settings s);
 std::unique_ptr<Recipe> make_translate(Settings s);
+std::unique_ptr<Recipe> make_gpt2(Settings s);
 
 }  // namespace wt::tools

@@ -1,5 +1,6 @@
 #include "warptape/tools/wt/reports/run_output.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "warptape/core/input_file.h"
@@ -57,10 +58,13 @@ std::optional<ResumedCheckpoint> RunOutput::resume() {
   check_format(found->checkpoint.path, file.metadata);
   for (const auto& [key, mine] : metadata_) {
     const std::string* theirs = find_value(file.metadata, key);
-    if (!is_note(key) && theirs && *theirs != mine)
-      throw UsageError(str("the run in ", printable_path(folder_), " was started with ", key, " ",
-                           printable_path(*theirs), ", not ", printable_path(mine),
-                           "\n  Try the same options, or another --out"));
+    if (is_note(key) || !theirs || *theirs == mine) continue;
+    const bool is_long = std::max(theirs->size(), mine.size()) > 4096;  // a tokenizer
+    throw UsageError(
+        str("the run in ", printable_path(folder_), " was started with ",
+            is_long ? str("another ", key)
+                    : str(key, " ", printable_path(*theirs), ", not ", printable_path(mine)),
+            "\n  Try the same options, or another --out"));
   }
   std::fprintf(stderr, "resumed %s\n", printable_path(found->checkpoint.path).c_str());
   return file;

@@ -1,5 +1,6 @@
 #include "warptape/tools/wt/training/evaluation.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "warptape/autograd/ops/loss.h"
@@ -73,6 +74,11 @@ EvalResult evaluate_by(Recipe& r, const F& count) {
 }
 
 }  // namespace
+
+double bits_per_byte(const Recipe& r, double loss) {
+  const double bytes = r.bytes_per_token();
+  return bytes > 0 ? loss / std::log(2.0) / bytes : NAN;
+}
 
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
               const std::vector<metrics::Metric*>& list, metrics::Bleu* bleu) {

@@ -17,6 +17,10 @@ namespace wt::tools {
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
               const std::vector<metrics::Metric*>& list, metrics::Bleu* bleu = nullptr);
 
+// A loss in nats a token as bits a byte of the text, which does not depend on how it is cut into
+// tokens; NaN where the recipe's tokens are no pieces of a text.
+double bits_per_byte(const Recipe& r, double loss);
+
 struct EvalResult {
   double loss = 0;                                        // mean over the items, nats
   double accuracy = 0;                                    // in [0, 1]

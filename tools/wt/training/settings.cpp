@@ -45,7 +45,9 @@ Settings Settings::parse(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
-  return Settings(words);
+  Settings s(words);
+  s.parsed_ = true;
+  return s;
 }
 
 const std::string* Settings::given(const char* key) {
@@ -109,6 +111,12 @@ std::string Settings::choice(const char* key, const std::vector<std::string>& al
   }
   used(key, v);
   return v;
+}
+
+std::string Settings::path(const char* key) {
+  const std::string* text = given(key);
+  if (text && parsed_) throw UsageError(str("'", key, "' names a file, which settings never do"));
+  return text ? *text : "";
 }
 
 void Settings::finish(std::string_view recipe) const {

@@ -24,6 +24,9 @@ class Settings {
   bool flag(const char* key, bool standard);
   std::string word(const char* key, const std::string& standard);  // letters, digits and _ - .
   std::string choice(const char* key, const std::vector<std::string>& allowed);  // the first
+  // A place to read something from: empty if it is not given. It is no part of text(), and throws
+  // where parse() has found one in it: what is opened the user has named.
+  std::string path(const char* key);
 
   // Throws UsageError, with the near name, for a key that was given and that nobody asked for.
   void finish(std::string_view recipe) const;
@@ -36,6 +39,7 @@ class Settings {
 
   std::vector<std::pair<std::string, std::string>> given_;
   std::vector<std::string> asked_;
+  bool parsed_ = false;
   std::string text_;
 };
 

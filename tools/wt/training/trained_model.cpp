@@ -70,20 +70,20 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
     const DefaultDevice nothing(Device::meta());
     t.recipe = find_recipe(t.name).make(Settings::parse(set));
   });
+  t.recipe->take_kept(file.metadata(), t.path);
   t.device = device_for(device);
   t.step =
       from_file(t.path, [&] { return integer_of(number_in(file, "train.step"), "train.step"); });
   t.averaged = has_average(file);
   must_fit([&] { nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged}); });
-  from_file(t.path, [&] { t.recipe->take(tensors_in(file, "recipe.")); });
   t.recipe->model().to(t.device);
   t.recipe->model().eval();
   return t;
 }
 
-std::string load_initial_weights(nn::ModuleBase& model, const std::string& path) {
+std::string load_initial_weights(Recipe& recipe, const std::string& path) {
   const std::string file = checkpoint_of(path);
-  nn::load_model(model, file, {.ema = has_average(SafetensorsFile::open(file))});
+  recipe.load_weights(file, has_average(SafetensorsFile::open(file)));
   return file;
 }
 

@@ -24,6 +24,6 @@ TrainedModel load_trained(const std::string& path, const std::string& device);
 // Weights to begin a training with, from the same places, or from a safetensors file of the model's
 // state (PyTorch's names). Returns the file's path. Throws DataError for a file that cannot be
 // read, UsageError for weights of another model; the model is then as before.
-std::string load_initial_weights(nn::ModuleBase& model, const std::string& path);
+std::string load_initial_weights(Recipe& recipe, const std::string& path);
 
 }  // namespace wt::tools

@@ -260,7 +260,8 @@ void Trainer::finish_evaluation(Progress& bar) {
   });
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
+                fixed_digits(eval_->loss, 4), text_loss(), "  accuracy ",
+                percent_text(eval_->accuracy),
                 eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
                 c_.best_step == c_.step ? "  best" : ""));
 }

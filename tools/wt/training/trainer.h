@@ -55,7 +55,7 @@ class Trainer {
   RunHeader header() const;
   void begin_weights();
   void begin();
-  void resume(const nn::LoadedTensors& file);
+  void resume(const ResumedCheckpoint& file);
   void repair_best(const nn::LoadedTensors& resumed);
   bool best_is_of_this_step() const;
   std::vector<nn::NamedTensor> state(const Counters& c);
@@ -82,6 +82,7 @@ class Trainer {
   void wait_for_the_others() noexcept;
   ReportOptions report() const;
   std::string data_wait() const;
+  std::string text_loss() const;
   void write_sample();
   void print_summary() const;
   void print_doubts() const;

@@ -27,13 +27,22 @@ std::string Trainer::monitored_text(double v) const {
   return o_.monitor == "loss" ? fixed_digits(v, 4) : percent_text(v);
 }
 
+// "  perplexity 41.2, 2.31 bits a byte" of the last evaluation; nothing for what is no text in
+// tokens.
+std::string Trainer::text_loss() const {
+  const double bits = bits_per_byte(*recipe_, eval_->loss);
+  if (std::isnan(bits)) return {};
+  return str("  perplexity ", three_digits(std::exp(eval_->loss)), ", ", fixed_digits(bits, 3),
+             " bits a byte");
+}
+
 ReportOptions Trainer::report() const {
   ReportOptions ro;
   ro.title = o_.recipe + " on " + to_string(device_);
   ro.item = recipe_->item();
   if (const auto& b = data_->baseline) ro.baseline = ReportBaseline{b->label, b->loss};
   if (eval_) {
-    ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4));
+    ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
     ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
     if (eval_->bleu) ro.summary.emplace_back("BLEU", eval_->bleu->text());
   }
@@ -64,7 +73,7 @@ void Trainer::write_sample() {
   if (recipe_->context() == 0 || o_.sample <= 0 || !out_ || signals_.interrupted()) return;
   std::optional<optim::EmaScope> averaged;
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
-  sample_ = generate(*recipe_, {.bytes = o_.sample, .seed = o_.seed},
+  sample_ = generate(*recipe_, {.tokens = o_.sample, .seed = o_.seed},
                      [&](char) { return !signals_.interrupted(); });
   if (!o_.quiet)
     std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
@@ -120,6 +129,8 @@ void Trainer::print_summary() const {
   add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
   add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
   if (eval_ && eval_->bleu) j.add("bleu", eval_->bleu->score);
+  if (const double bits = eval_ ? bits_per_byte(*recipe_, eval_->loss) : NAN; !std::isnan(bits))
+    j.add("perplexity", std::exp(eval_->loss)).add("bits_per_byte", bits);
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
   j.add("items_per_second", items / std::max(training, 1e-9));

@@ -45,6 +45,7 @@ nn::Metadata Trainer::metadata() const {
                  {"ema", json_number(o_.ema)},
                  {"init_from", o_.init_from.empty() ? "nothing" : o_.init_from}};
   if (find_optimizer(o_.optimizer).momentum) m.emplace_back("momentum", json_number(o_.momentum));
+  for (auto& kept : recipe_->kept()) m.push_back(std::move(kept));
   return m;
 }
 
@@ -90,7 +91,7 @@ std::vector<nn::NamedTensor> Trainer::state(const Counters& c) {
 
 // --- going on ---
 
-void Trainer::resume(const nn::LoadedTensors& file) {
+void Trainer::resume(const ResumedCheckpoint& file) {
   const std::vector<nn::NamedTensor>& t = file.tensors;
   // Bounds are what a run can reach: what lies outside would end in an endless loop or overflow.
   const i64 step = integer_of(t, "train.step", 0, total_);
@@ -103,6 +104,8 @@ void Trainer::resume(const nn::LoadedTensors& file) {
                        integer_of(t, "loader.batch", 0, step)};
   if (file.find("loader.samples")) at.samples = integer_of(t, "loader.samples");
   integer_of(t, "optim.attempted", 0, step);
+  // Rank 0 has read the file; the tokens of all ranks are of the same text.
+  if (out_) recipe_->take_kept(file.metadata, file.path);
   training_->load_state(t);
   loader_->set_state(at);
   c_ = c;
@@ -132,7 +135,7 @@ bool Trainer::best_is_of_this_step() const { return step_of(out_->best()) == c_.
 
 void Trainer::begin_weights() {
   if (o_.init_from.empty()) return;
-  const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
+  const std::string file = load_initial_weights(*recipe_, o_.init_from);
   if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
 
@@ -144,9 +147,9 @@ std::optional<ResumedCheckpoint> Trainer::resumed_checkpoint() {
   if (ranks_.size() == 1) return file;
   const std::string path = dist::share_text(ranks_, file ? file->path : "");
   if (path.empty()) return {};
-  std::vector<nn::NamedTensor> tensors;
-  if (file) tensors = std::move(file->tensors);
-  return ResumedCheckpoint{{dist::share_tensors(ranks_, tensors), {}}, path};
+  nn::LoadedTensors mine;
+  if (file) mine = std::move(*file);
+  return ResumedCheckpoint{{dist::share_tensors(ranks_, mine.tensors), mine.metadata}, path};
 }
 
 // From the checkpoint of a run that goes on, else from other weights, else from random ones.

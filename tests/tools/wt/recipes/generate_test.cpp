@@ -5,6 +5,7 @@
 
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
+#include "warptape/nn/generate.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 
@@ -34,7 +35,7 @@ class Odds : public tools::Recipe {
     }
     return tensor(all).reshape({1, n, 256});
   }
-  tools::RecipeData load(const std::string&) const override { throw UsageError("none"); }
+  tools::RecipeData load(const std::string&) override { throw UsageError("none"); }
   i64 dataset_bytes(const std::string&) const override { return 0; }
   data::Batch shape_batch(i64) const override { return {}; }
   tools::RecipeDefaults defaults() const override { return {}; }
@@ -64,7 +65,7 @@ TEST_CASE("generated text follows the model's odds, sharpened by temperature and
   Odds model;
   const auto share_of_b = [&](double temperature, i64 top_k) {
     std::map<char, int> n = counts(generate(
-        model, {.prompt = "c", .bytes = 8000, .temperature = temperature, .top_k = top_k}));
+        model, {.prompt = "c", .tokens = 8000, .temperature = temperature, .top_k = top_k}));
     CHECK(n['a'] == 4000);
     CHECK(n['b'] + n['c'] == 4000);
     return n['b'] / 4000.0;
@@ -83,19 +84,39 @@ TEST_CASE("generated text follows the model's odds, sharpened by temperature and
 TEST_CASE("the same seed generates the same text, and the ambient generator stays") {
   Odds model;
   const Generator before = generator();
-  const std::string one = generate(model, {.bytes = 200, .seed = 1});
+  const std::string one = generate(model, {.tokens = 200, .seed = 1});
   CHECK(one.size() == 200);
-  CHECK(generate(model, {.bytes = 200, .seed = 1}) == one);
-  CHECK(generate(model, {.bytes = 200, .seed = 2}) != one);
-  CHECK(generate(model, {.bytes = 100, .seed = 1}) == one.substr(0, 100));
+  CHECK(generate(model, {.tokens = 200, .seed = 1}) == one);
+  CHECK(generate(model, {.tokens = 200, .seed = 2}) != one);
+  CHECK(generate(model, {.tokens = 100, .seed = 1}) == one.substr(0, 100));
   CHECK(generator() == before);
-  CHECK(generate(model, {.bytes = 0}).empty());
+  CHECK(generate(model, {.tokens = 0}).empty());
   std::string shown;
-  generate(model, {.bytes = 200, .seed = 1}, [&](char c) {
+  generate(model, {.tokens = 200, .seed = 1}, [&](char c) {
     shown += c;
     return shown.size() < 7;
   });
   CHECK(shown == one.substr(0, 7));
+}
+
+TEST_CASE("charlm writes with its cache what it writes without") {
+  for (const char* positions : {"rotary", "learned"}) {
+    INFO(positions);
+    manual_seed(4);
+    const auto charlm = tools::find_recipe("charlm").make(tools::Settings::parse(
+        str("layers=2 heads=2 channels=16 context=12 positions=", positions)));
+    models::Decoder again = charlm->Recipe::decoder();  // computes all for each byte
+    const std::vector<std::vector<i64>> prompts = {charlm->encode("To be, or not")};
+    const models::GenerateOptions o{.max_new_tokens = 40, .do_sample = true, .slide = 3};
+    const auto text = models::generate(charlm->decoder(), prompts, o);
+    CHECK(text == models::generate(again, prompts, o));
+    CHECK(text[0].size() == 53);
+    // Rows of different lengths have positions of their own.
+    const auto two =
+        models::generate(charlm->decoder(), {{65}, prompts[0]},
+                         {.max_new_tokens = 40, .do_sample = true, .seed = 0, .slide = 3});
+    CHECK(two[1] == text[0]);
+  }
 }
 
 TEST_CASE("generate refuses what makes no sense") {
@@ -103,8 +124,10 @@ TEST_CASE("generate refuses what makes no sense") {
   CHECK(message_of([&] { generate(no_text, {}); }) ==
         "UsageError: [generate] the model is not one of text");
   CHECK_THROWS_AS(generate(model, {.prompt = ""}), UsageError);
-  CHECK_THROWS_AS(generate(model, {.bytes = -1}), UsageError);
+  CHECK_THROWS_AS(generate(model, {.tokens = -1}), UsageError);
   CHECK_THROWS_AS(generate(model, {.temperature = -1}), UsageError);
   CHECK_THROWS_AS(generate(model, {.temperature = NAN}), UsageError);
   CHECK_THROWS_AS(generate(model, {.top_k = -1}), UsageError);
+  CHECK_THROWS_AS(generate(model, {.top_p = 0}), UsageError);
+  CHECK_THROWS_AS(generate(model, {.repetition_penalty = 0}), UsageError);
 }
