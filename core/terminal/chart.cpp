@@ -69,8 +69,10 @@ Axis x_axis(const Chart& chart, const Frame& f) {
   if (chart.log_x && !(range.high > 0)) range = {1, 10};  // nothing has a place
   Axis axis{range.low, range.high, chart.log_x, f.left, f.width - f.right};
   if (axis.logarithmic) {  // room for what stands below its first and its last tick
-    const double room = axis.low < axis.high ? std::pow(axis.high / axis.low, 0.04) : 2;
-    axis.low /= room, axis.high *= room;
+    const double decades = std::log10(axis.high) - std::log10(axis.low);  // a quotient overflows
+    const double room = axis.low < axis.high ? std::pow(10, 0.04 * decades) : 2;
+    axis.low = std::max(axis.low / room, std::numeric_limits<double>::min());
+    axis.high *= room;
   } else if (axis.low == axis.high) {
     axis.low -= 0.5, axis.high += 0.5;
   }

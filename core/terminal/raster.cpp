@@ -136,6 +136,7 @@ void RasterCanvas::stroke(const std::vector<Points>& pieces, const Pen& pen) {
       const auto& [x, y] = piece[i];
       const auto& [to_x, to_y] = piece[std::min(i + 1, piece.size() - 1)];
       if (i > 0 && i + 1 == piece.size()) break;  // one point alone is a dot
+      if (!std::isfinite(x + y + to_x + to_y)) continue;
       cover(x * scale_, y * scale_, to_x * scale_, to_y * scale_, half);
     }
   }
