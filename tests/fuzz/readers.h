@@ -30,6 +30,7 @@ bool takes_shard_record(std::string_view record);
 bool takes_tfrecord(std::string_view file);
 bool takes_tf_example(std::string_view record);
 bool takes_tokens(std::string_view file);
+bool takes_weight_index(std::string_view file);
 bool takes_xyz(std::string_view file);
 
 }  // namespace wt_test
