@@ -1,5 +1,6 @@
 // Weights of other libraries into the models of the table, and back.
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 #include "warptape/core/factories.h"
@@ -7,6 +8,7 @@
 #include "warptape/core/str.h"
 #include "warptape/core/tensor_impl.h"
 #include "warptape/nn/models.h"
+#include "warptape/nn/models/gguf_source.h"
 #include "warptape/nn/weight_source.h"
 
 namespace wt::models {
@@ -38,7 +40,15 @@ WeightSource fitted(const WeightSource& source, const ModelInfo& info,
   return some;
 }
 
+// A file is told by its first bytes. What cannot be read is said by the reader.
+bool is_gguf(const std::string& path) {
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::string_view(magic, sizeof magic) == "GGUF";
+}
+
 WeightSource source_at(const std::string& path, const ParseLimits& limits) {
+  if (is_gguf(path)) return detail::source_of(nn::GgufFile::open(path, limits));
   return nn::detail::source_of(nn::WeightFiles::open(path, limits));
 }
 

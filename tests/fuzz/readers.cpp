@@ -24,6 +24,7 @@
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
+#include "warptape/nn/gguf.h"
 #include "warptape/nn/weights/weight_index.h"
 #include "warptape/tests/support/temp_dir.h"
 
@@ -126,6 +127,22 @@ bool takes_csv(std::string_view file) {
     const data::CsvTable t = data::read_csv(path);
     require(t.values.ndim() == 2 && t.values.size(1) == i64(t.names.size()), "a name a column");
     require(packed(file) || u64(t.values.numel()) <= file.size(), "a byte a value");
+  });
+}
+
+bool takes_gguf(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    nn::GgufFile f = nn::GgufFile::open(path, {.max_bytes = 1 << 20});
+    u64 bytes = 0;
+    for (const nn::GgufEntry& e : f.entries()) {
+      (void)f.read(e);
+      bytes += e.end - e.begin;
+    }
+    for (const std::string& key : f.keys()) {
+      bytes += key.size();
+      if (const std::string* text = f.text(key)) bytes += text->size();
+    }
+    require(bytes + 24 <= file.size(), "no more than the file has");
   });
 }
 

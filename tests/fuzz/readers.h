@@ -13,6 +13,7 @@ bool takes_bpe(std::string_view file);
 bool takes_cifar(std::string_view file);
 bool takes_cifar100(std::string_view file);
 bool takes_csv(std::string_view file);
+bool takes_gguf(std::string_view file);
 bool takes_idx(std::string_view file);
 bool takes_image(std::string_view file);
 bool takes_lines(std::string_view file);

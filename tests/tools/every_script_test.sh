@@ -67,6 +67,7 @@ tools/sass/gate.py         | of     | tools/sass_gate.sh
 tools/generators/fit_float_math.py         | needs | mpmath
 tools/generators/make_data_reference.py    | needs | numpy sklearn
 tools/generators/make_example_losses.py    | needs | torch
+tools/generators/make_gguf_reference.py    | needs | gguf torch transformers
 tools/generators/make_image_reference.py   | needs | torchvision
 tools/generators/make_models_reference.py  | needs | torchvision
 tools/generators/make_nn_reference.py      | needs | torch
