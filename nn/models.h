@@ -92,7 +92,7 @@ struct LoadOptions {
   WT_MISNAMED(num_classes, classes);
 };
 // Made and loaded, on the default device, in training mode. `weights` is what PyTorch's library of
-// the model has, as safetensors (tools/convert_pt.py makes it of a
+// the model has, as safetensors (tools/fetch_weights.sh gets it, tools/convert_pt.py makes it of a
 // .pth): a file, or a folder or index of several (nn/weight_files.h); what save() wrote; or a
 // checkpoint of a training run. Names and layouts are looked after: GPT-2's with and without
 // "transformer.", its masks and its tied head; counts of batches may be missing. Throws UsageError
