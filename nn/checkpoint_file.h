@@ -23,6 +23,7 @@ struct LoadedTensors {
   Metadata metadata;
   const Tensor* find(const std::string& name) const;
 };
+// `path`: a file, or a folder or index of several (nn/weight_files.h).
 // Throws DataError (path and byte offset) for anything but an undamaged file, and, before memory is
 // asked for, for one with more tensor bytes than limits.max_bytes (the default: as many as the
 // machine has). PyTorch's own files (.pt, .pth, .bin) are refused by their content:
@@ -67,11 +68,12 @@ WT_API LoadStateResult load_model(const ModuleBase& m, const std::string& archit
                                   const std::string& path, const LoadModelOptions& options);
 }  // namespace detail
 
-// Loads a model's state from what save_model or PyTorch wrote (safetensors), or from a checkpoint
-// of a training run. A name that the metadata say to be tied to another one has that one's values.
-// Throws UsageError for weights of another architecture: where the file says that they are of
-// another type, or a name or shape does not fit, which the file's header tells: of the tensors only
-// those that fit are read, and no more memory is taken than the model has. With
+// Loads a model's state from what save_model or PyTorch wrote (safetensors, in one file or in
+// several: nn/weight_files.h), or from a checkpoint of a training run. A name that the metadata say
+// to be tied to another one has that one's values. Throws UsageError for weights of another
+// architecture: where the file says that they are of another type, or a name or shape does not fit,
+// which the file's header tells: of the tensors only those that fit are read, and no more memory is
+// taken than the model has. With
 // {.strict = false} it loads what fits and returns the rest. Throws DataError as load_tensors. When
 // it throws, nothing was loaded.
 template <std::derived_from<ModuleBase> M>

@@ -2,6 +2,8 @@
 //
 //   models::AnyModel net = models::make("resnet18", {.classes = 10});
 //   Tensor logits = net(images);
+//   models::AnyModel trained = models::load("resnet18", "resnet18.safetensors");
+//   models::save(trained, "mine.safetensors");
 //
 // Whose type is known is made without the name: models::resnet18({.classes = 10}). docs/models.md
 // has the table; `wt models` prints it.
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "warptape/autograd/loss.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/cifar_speedrun.h"
 #include "warptape/nn/deep_sdf.h"
 #include "warptape/nn/efficientnet.h"
@@ -63,6 +66,9 @@ struct ModelInfo {
   const char* classes_are;  // what MakeOptions::classes is of this model
   ModelOutput output;
   AnyModel (*make)(i64 classes);
+  // What files have as a model of this kind takes it, a tensor at a time; null: as it is.
+  std::vector<nn::NamedTensor> (*state_for)(const nn::ModuleBase& model,
+                                            const std::vector<nn::NamedTensor>& state) = nullptr;
 
   // Inputs of a batch on the default device: numbers from the generator, ids 0.
   AnyModel::Inputs made_up_inputs(i64 batch) const;
@@ -75,5 +81,35 @@ WT_API const std::vector<ModelInfo>& all_models();
 WT_API const ModelInfo& find_model(std::string_view name);
 // On the default device, in training mode, with random beginnings. Throws as find_model().
 WT_API AnyModel make(std::string_view name, const MakeOptions& o = {});
+
+// --- weights ---
+
+struct LoadOptions {
+  i64 classes = 0;     // as MakeOptions
+  bool strict = true;  // false: what does not fit keeps its random beginning
+  ParseLimits limits = {};
+  WT_MISNAMED(num_classes, classes);
+};
+// Made and loaded, on the default device, in training mode. `weights` is what PyTorch's library of
+// the model has, as safetensors (tools/fetch_weights.sh gets it, tools/convert_pt.py makes it of a
+// .pth): a file, or a folder or index of several (nn/weight_files.h); what save() wrote; or a
+// checkpoint of a training run. Names and layouts are looked after: GPT-2's with and without
+// "transformer.", its masks and its tied head; counts of batches may be missing. Throws UsageError
+// for weights of another architecture, with all that is missing, unexpected or of another shape and
+// with the model that they look like; DataError as nn::load_tensors, UsageError as make().
+WT_API AnyModel load(std::string_view name, const std::string& weights, const LoadOptions& o = {});
+// The same into a model that is there, made by hand too: `name` says whose weights they are. Says
+// what did not fit where that is allowed; when it throws, nothing was loaded.
+WT_API nn::LoadStateResult load_weights(const nn::ModuleBase& model, std::string_view name,
+                                        const std::string& weights, const LoadOptions& o = {});
+
+struct SaveOptions {
+  u64 max_shard_bytes = 0;  // above 0: `path` is a folder with files of this size and an index
+  nn::Metadata metadata{};
+};
+// For the library that the model's names are from: every tensor under its name, tied ones once,
+// under the name that was registered first, as transformers does (the others are told in the
+// metadata). Throws CheckpointError when it cannot be written; what was there before stays.
+WT_API void save(const nn::ModuleBase& model, const std::string& path, const SaveOptions& o = {});
 
 }  // namespace wt::models

@@ -22,8 +22,8 @@ struct ResNetOptions {
   bool cifar_stem = false;  // a convolution of 3 x 3 without stride, no pooling: for 32 x 32 pixels
   bool zero_init_residual = false;  // blocks begin as the identity (Goyal et al. 2017)
   WT_MISNAMED(num_classes, classes);
-  WT_MISNAMED_SAYS(weights, "load them: nn::load_model(net, \"resnet18.safetensors\")");
-  WT_MISNAMED_SAYS(pretrained, "load them: nn::load_model(net, \"resnet18.safetensors\")");
+  WT_MISNAMED_SAYS(weights, "load them: models::load(\"resnet18\", path)");
+  WT_MISNAMED_SAYS(pretrained, "load them: models::load(\"resnet18\", path)");
 };
 
 // Two convolutions of 3 x 3 and the way past them: [N, in, H, W] to [N, out, H / stride, W /

@@ -5,6 +5,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/models.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::models {
 namespace {
@@ -36,6 +37,12 @@ AnyModel two(const M& model) {
 const std::vector<ModelInput> kPicture{{{3, 224, 224}}}, kSmallPicture{{{3, 32, 32}}};
 constexpr i64 kImagenet = 1000, kCifar = 10, kWords = 10000, kTokens = 50257;
 constexpr const char* kClasses = "classes";
+
+std::vector<nn::NamedTensor> gpt2_state_for(const nn::ModuleBase& model,
+                                            const std::vector<nn::NamedTensor>& state) {
+  const i64 rows = model.parameter("transformer.wte.weight")->size(0);  // the padded vocabulary
+  return gpt2_state(state, {.vocabulary = rows});
+}
 
 std::vector<ModelInfo> table() {
   return {
@@ -69,20 +76,22 @@ std::vector<ModelInfo> table() {
        [](i64 n) { return one(vit_small_patch16_224({.classes = n})); }},
       {"gpt2",
        "GPT-2 124M, the head tied to the table",
-       "Hugging Face: gpt2, by gpt2_state()",
+       "Hugging Face: gpt2",
        {{{1024}, kTokens}},
        kTokens,
        "tokens",
        ModelOutput::logits,
-       [](i64 n) { return one(gpt2({.vocabulary = n})); }},
+       [](i64 n) { return one(gpt2({.vocabulary = n})); },
+       gpt2_state_for},
       {"gpt2_medium",
        "GPT-2 355M",
-       "Hugging Face: gpt2-medium, by gpt2_state()",
+       "Hugging Face: gpt2-medium",
        {{{1024}, kTokens}},
        kTokens,
        "tokens",
        ModelOutput::logits,
-       [](i64 n) { return one(gpt2_medium({.vocabulary = n})); }},
+       [](i64 n) { return one(gpt2_medium({.vocabulary = n})); },
+       gpt2_state_for},
       {"seq2seq",
        "Transformer, 4 + 4 layers, 8 heads",
        "trained here",
@@ -132,6 +141,7 @@ std::vector<ModelInfo> table() {
 
 AnyModel::AnyModel(const nn::ModuleBase& model, Call call) : call_(std::move(call)) {
   ModuleBase::operator=(ModuleBase(model));
+  state()->type_given = true;  // files are to name the model's class, not this one
 }
 
 AnyModel::Inputs ModelInfo::made_up_inputs(i64 batch) const {

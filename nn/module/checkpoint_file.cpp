@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <set>
 
-#include "warptape/core/factories.h"
-#include "warptape/core/files/file_shape.h"
 #include "warptape/core/safetensors.h"
-#include "warptape/nn/module/load_state.h"
 #include "warptape/nn/module_state.h"
+#include "warptape/nn/weight_source.h"
 
 namespace wt::nn {
 
@@ -29,45 +26,15 @@ void save_tensors(const std::string& path, const std::vector<NamedTensor>& tenso
   write_safetensors(path, items, {.metadata = metadata, .checksums = true});
 }
 
-namespace {
-
-// A shape of a file as that of a tensor.
-Shape shape_of(const SafetensorsFile& file, const TensorEntry& e) {
-  const auto refuse = [&](const std::string& why) {
-    data_error(file.path(), 8, "tensor '" + printable(e.name) + "' " + why);
-  };
-  if (e.shape.size() > size_t(kMaxDims))
-    refuse(str("has ", e.shape.size(), " dimensions, at most ", kMaxDims, " are possible"));
-  if (!wt::detail::strides_fit(e.dtype, e.shape))
-    refuse(wt::detail::shape_text(e.shape) + " is too large to address");
-  return Shape(e.shape);
-}
-
-Tensor read_tensor(SafetensorsFile& file, const TensorEntry& e) {
-  Tensor t = empty(shape_of(file, e), {.dtype = e.dtype, .device = Device::cpu()});
-  file.read(e, t.impl()->data);
-  return t;
-}
-
-// Before the first of them is allocated.
-void check_total(const SafetensorsFile& file, u64 bytes, const ParseLimits& limits) {
-  if (bytes > limits.max_bytes)
-    data_error(file.path(), 8,
-               str("the tensors to load have ", bytes, " bytes, the limit is ", limits.max_bytes,
-                   " (ParseLimits::max_bytes)"));
-}
-
-}  // namespace
-
 LoadedTensors load_tensors(const std::string& path, const ParseLimits& limits) {
-  SafetensorsFile file = SafetensorsFile::open(path, limits);
+  WeightFiles files = WeightFiles::open(path, limits);
   u64 total = 0;
-  for (const TensorEntry& e : file.entries()) total += e.bytes();
-  check_total(file, total, limits);
+  for (size_t i = 0; i < files.size(); ++i) total += files.entry(i).bytes();
+  files.check_total(total);
   LoadedTensors loaded;
-  for (const TensorEntry& e : file.entries())
-    loaded.tensors.push_back({e.name, read_tensor(file, e)});
-  loaded.metadata = file.metadata();
+  for (size_t i = 0; i < files.size(); ++i)
+    loaded.tensors.push_back({files.entry(i).name, files.read(i)});
+  loaded.metadata = files.metadata();
   return loaded;
 }
 
@@ -113,55 +80,6 @@ std::string unqualified(std::string_view name) {
   return std::string(name.substr(begin));
 }
 
-bool has(const std::vector<NamedTensor>& tensors, const std::string& name) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
-}
-
-// The averages in the places of the weights, of tied ones under every name.
-std::vector<NamedTensor> averaged(const ModuleBase& m, std::vector<NamedTensor> state,
-                                  std::vector<NamedTensor> averages) {
-  const std::vector<NamedTensor> mine = m.state_dict();
-  std::set<const TensorImpl*> known;
-  for (const NamedTensor& t : mine)
-    if (has(averages, t.name)) known.insert(t.tensor.impl());
-  std::set<std::string> taken;
-  for (const NamedTensor& t : averages) taken.insert(t.name);
-  for (const NamedTensor& t : mine)
-    if (known.contains(t.tensor.impl())) taken.insert(t.name);
-  std::erase_if(state, [&](const NamedTensor& t) { return taken.contains(t.name); });
-  std::move(averages.begin(), averages.end(), std::back_inserter(state));
-  return state;
-}
-
-// What a file has, by name, dtype and shape alone: on the meta device. Each knows its place in the
-// file whatever it is called later.
-struct Outline {
-  std::vector<NamedTensor> tensors;
-  std::map<const TensorImpl*, const TensorEntry*> places;
-
-  explicit Outline(const SafetensorsFile& file) {
-    for (const TensorEntry& e : file.entries()) {
-      tensors.push_back(
-          {e.name, empty(shape_of(file, e), {.dtype = e.dtype, .device = Device::meta()})});
-      places[tensors.back().tensor.impl()] = &e;
-    }
-  }
-};
-
-// The state of a model in a file: all of it, or the part of a checkpoint.
-std::vector<NamedTensor> model_part(const ModuleBase& m, const SafetensorsFile& file,
-                                    const std::vector<NamedTensor>& tensors, bool ema) {
-  const std::string* format = file.find_metadata("format");
-  const bool checkpoint = format && format->starts_with("warptape.checkpoint.");
-  std::vector<NamedTensor> averages;
-  if (checkpoint && ema) averages = with_prefix(tensors, "ema.");
-  if (ema && averages.empty())
-    throw UsageError(str("[load_model] ", printable(file.path(), 400),
-                         " has no averaged weights\n  Try {.ema = false}"));
-  if (!checkpoint) return tensors;
-  return averaged(m, with_prefix(tensors, "model."), std::move(averages));
-}
-
 // Of names for one tensor the first in order is kept, the others are told in the metadata: as
 // safetensors.torch.save_model writes them, and as its load_model expects them.
 std::vector<NamedTensor> without_tied(std::vector<NamedTensor> state, Metadata& metadata) {
@@ -176,40 +94,6 @@ std::vector<NamedTensor> without_tied(std::vector<NamedTensor> state, Metadata& 
       metadata.emplace_back(t.name, name);
   std::erase_if(state, [&](const NamedTensor& t) { return kept.at(t.tensor.impl()) != t.name; });
   return state;
-}
-
-// The other way round, for tensors of the module that the file has in its metadata alone: where it
-// does not tie what the file ties.
-void add_tied(const ModuleBase& m, const SafetensorsFile& file, std::vector<NamedTensor>& state) {
-  std::map<std::string, Tensor> there;
-  for (const NamedTensor& t : state) there.emplace(t.name, t.tensor);
-  const std::vector<NamedTensor> mine = m.state_dict();
-  std::set<const TensorImpl*> given;
-  for (const NamedTensor& t : mine)
-    if (there.contains(t.name)) given.insert(t.tensor.impl());
-  std::set<std::string> wanted;
-  for (const NamedTensor& t : mine)
-    if (!given.contains(t.tensor.impl())) wanted.insert(t.name);
-  for (const auto& [name, kept] : file.metadata())
-    if (const auto at = there.find(kept); wanted.contains(name) && at != there.end())
-      state.push_back({name, at->second});
-}
-
-// Reads those that the module takes; the others stay as they are.
-void read_wanted(const ModuleBase& m, SafetensorsFile& file, const Outline& outline,
-                 const ParseLimits& limits, std::vector<NamedTensor>& state) {
-  std::map<std::string, Shape> mine;
-  for (const NamedTensor& t : m.state_dict()) mine.emplace(t.name, t.tensor.shape());
-  std::vector<NamedTensor*> wanted;
-  u64 total = 0;
-  for (NamedTensor& t : state) {
-    const auto at = mine.find(t.name);
-    if (at == mine.end() || at->second != t.tensor.shape()) continue;
-    wanted.push_back(&t);
-    total += outline.places.at(t.tensor.impl())->bytes();
-  }
-  check_total(file, total, limits);
-  for (NamedTensor* t : wanted) t->tensor = read_tensor(file, *outline.places.at(t->tensor.impl()));
 }
 
 }  // namespace
@@ -238,8 +122,8 @@ void detail::save_model(const ModuleBase& m, const std::string& architecture,
 
 LoadStateResult detail::load_model(const ModuleBase& m, const std::string& architecture,
                                    const std::string& path, const LoadModelOptions& options) {
-  SafetensorsFile file = SafetensorsFile::open(path, options.limits);
-  const std::string* theirs = file.find_metadata(kArchitecture);
+  const WeightSource source = source_of(WeightFiles::open(path, options.limits));
+  const std::string* theirs = find_metadata(source, kArchitecture);
   std::string headline =
       str("[load_model] ", printable(path, 400), " holds weights of another architecture");
   if (theirs && *theirs != architecture)
@@ -249,12 +133,7 @@ LoadStateResult detail::load_model(const ModuleBase& m, const std::string& archi
   if (options.strict && theirs && *theirs != architecture)
     throw UsageError(headline +
                      "\n  Try {.strict = false}, which loads the names and shapes that fit");
-  const Outline outline(file);
-  std::vector<NamedTensor> state = model_part(m, file, outline.tensors, options.ema);
-  add_tied(m, file, state);
-  if (options.strict) check_state(m, state, headline);
-  read_wanted(m, file, outline, options.limits, state);
-  return load_state(m, state, options.strict, headline);
+  return load_from(m, source, options, [&] { return headline; });
 }
 
 }  // namespace wt::nn

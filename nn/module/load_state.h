@@ -8,10 +8,9 @@
 
 namespace wt::nn::detail {
 
-// Throws the UsageError of load_state() for names or shapes that do not fit. The values' elements
-// are not looked at: they may be on a meta device.
-void check_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
-                 const std::string& headline);
+// Throws the UsageError of load_state() for what compare_state() (nn/weight_source.h) has found.
+[[noreturn]] void refuse_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
+                               const LoadStateResult& rest, const std::string& headline);
 // What ModuleBase::load_state_dict does. `headline` begins the message of the UsageError.
 LoadStateResult load_state(const ModuleBase& m, const std::vector<NamedTensor>& values, bool strict,
                            const std::string& headline);

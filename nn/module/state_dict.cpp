@@ -11,6 +11,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/nn/module/load_state.h"
 #include "warptape/nn/name_pattern.h"
+#include "warptape/nn/weight_source.h"
 
 namespace wt::nn {
 namespace {
@@ -105,12 +106,15 @@ Tensor converted(const Match& m) {
 
 }  // namespace
 
-void detail::check_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
-                         const std::string& headline) {
-  const std::vector<NamedTensor> mine = m.state_dict();
+LoadStateResult detail::compare_state(const ModuleBase& m, const std::vector<NamedTensor>& values) {
   LoadStateResult rest;
-  (void)match(mine, values, rest);
-  if (!rest.complete()) refuse(mine, values, rest, headline);
+  (void)match(m.state_dict(), values, rest);
+  return rest;
+}
+
+void detail::refuse_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
+                          const LoadStateResult& rest, const std::string& headline) {
+  refuse(m.state_dict(), values, rest, headline);
 }
 
 LoadStateResult detail::load_state(const ModuleBase& m, const std::vector<NamedTensor>& values,

@@ -24,6 +24,8 @@
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
+#include "warptape/nn/gguf.h"
+#include "warptape/nn/weights/weight_index.h"
 #include "warptape/tests/support/temp_dir.h"
 
 using namespace wt;
@@ -128,6 +130,22 @@ bool takes_csv(std::string_view file) {
   });
 }
 
+bool takes_gguf(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    nn::GgufFile f = nn::GgufFile::open(path, {.max_bytes = 1 << 20});
+    u64 bytes = 0;
+    for (const nn::GgufEntry& e : f.entries()) {
+      (void)f.read(e);
+      bytes += e.end - e.begin;
+    }
+    for (const std::string& key : f.keys()) {
+      bytes += key.size();
+      if (const std::string* text = f.text(key)) bytes += text->size();
+    }
+    require(bytes + 24 <= file.size(), "no more than the file has");
+  });
+}
+
 bool takes_idx(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     const Tensor t = data::read_idx(path);
@@ -215,6 +233,18 @@ bool takes_tokens(std::string_view file) {
     require(packed(file) || u64(f.tokens.numel()) * 2 + head == file.size(), "the file's length");
     for (const i64 token : f.tokens.to_vector<i64>())
       require(token >= 0 && token < 1000, "tokens of the vocabulary");
+  });
+}
+
+bool takes_weight_index(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const nn::detail::WeightIndex index = nn::detail::read_weight_index(path);
+    u64 bytes = 0;
+    for (const auto& [tensor, name] : index.weight_map) {
+      bytes += tensor.size() + name.size();
+      require(name.find('/') == name.npos && name[0] != '.', "a file of the index's folder");
+    }
+    require(bytes <= 3 * file.size(), "no more than the file has");
   });
 }
 

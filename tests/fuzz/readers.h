@@ -13,6 +13,7 @@ bool takes_bpe(std::string_view file);
 bool takes_cifar(std::string_view file);
 bool takes_cifar100(std::string_view file);
 bool takes_csv(std::string_view file);
+bool takes_gguf(std::string_view file);
 bool takes_idx(std::string_view file);
 bool takes_image(std::string_view file);
 bool takes_lines(std::string_view file);
@@ -30,6 +31,7 @@ bool takes_shard_record(std::string_view record);
 bool takes_tfrecord(std::string_view file);
 bool takes_tf_example(std::string_view record);
 bool takes_tokens(std::string_view file);
+bool takes_weight_index(std::string_view file);
 bool takes_xyz(std::string_view file);
 
 }  // namespace wt_test

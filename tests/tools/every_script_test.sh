@@ -40,6 +40,8 @@ tools/checks.sh            | of     | tools/setup.sh
 tools/coverage.sh          | 0 77   | --show
 tools/emulate              | 2      | --build $here no-such-program
 tools/fetch_data.sh        | tested | tests/tools/fetch_data_test.sh
+tools/fetch_files.sh       | of     | tools/fetch_data.sh
+tools/fetch_weights.sh     | tested | tests/tools/fetch_weights_test.sh
 tools/format.sh            | 2      | --no-such-option
 tools/fuzz.sh              | of     | tools/attack.sh
 tools/gpu_gate.sh          | tested | tests/tools/gate/gpu_gate_test.sh
@@ -67,6 +69,7 @@ tools/sass/gate.py         | of     | tools/sass_gate.sh
 tools/generators/fit_float_math.py         | needs | mpmath
 tools/generators/make_data_reference.py    | needs | numpy sklearn
 tools/generators/make_example_losses.py    | needs | torch
+tools/generators/make_gguf_reference.py    | needs | gguf torch transformers
 tools/generators/make_image_reference.py   | needs | torchvision
 tools/generators/make_models_reference.py  | needs | torchvision
 tools/generators/make_nn_reference.py      | needs | torch
@@ -114,7 +117,7 @@ while read -r script; do
   case $script in *.py) [ $python = 1 ] || continue ;; esac
   ran=$((ran + 1))
   case $script in
-    tools/checks.sh | tools/gdb_printers.py | *_test.*) ;;  # sourced, loaded by gdb, tests
+    tools/checks.sh | tools/fetch_files.sh | tools/gdb_printers.py | *_test.*) ;;  # sourced, loaded by gdb, tests
     *)
       run "$script" --help >"$here/out" 2>"$here/err" </dev/null || fail "$script --help: exit code $?"
       [ -s "$here/out" ] && [ ! -s "$here/err" ] || fail "$script --help says: $(cat "$here/out" "$here/err")" ;;

@@ -18,6 +18,7 @@
 #include "warptape/data/npz.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
+#include "warptape/nn/weights/weight_index.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
@@ -56,6 +57,7 @@ TEST_CASE("every reader shows the path it refuses escaped") {
       {"safetensors", [&] { (void)SafetensorsFile::open(path); }},
       {"load_tensors", [&] { (void)nn::load_tensors(path); }},
       {"load_model", [&] { (void)nn::load_model(net, path); }},
+      {"weight index", [&] { (void)nn::detail::read_weight_index(path); }},
       {"npy", [&] { (void)data::read_npy(path); }},
       {"NpyFile", [&] { (void)NpyFile::open(path); }},
       {"npz", [&] { data::NpzFile{path}; }},
