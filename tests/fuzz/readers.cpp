@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/autograd/onnx.h"
 #include "warptape/autograd/recording.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/safetensors.h"
@@ -211,6 +212,17 @@ bool takes_obj(std::string_view file) { return takes_mesh(file, data::read_obj);
 bool takes_off(std::string_view file) { return takes_mesh(file, data::read_off); }
 bool takes_ply(std::string_view file) { return takes_mesh(file, data::read_ply); }
 bool takes_xyz(std::string_view file) { return takes_mesh(file, data::read_xyz); }
+
+bool takes_onnx(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const onnx::Graph g = onnx::load(path, Device::cpu(), {.max_bytes = 1 << 20});
+    u64 bytes = 0;
+    for (const auto& [name, t] : g.constants()) bytes += bytes_of(t) + name.size();
+    // A number that is packed as a varint has a byte, and eight in memory.
+    require(bytes <= 8 * file.size(), "no more than the file has");
+    require(u64(g.nodes()) <= file.size() && !g.results().empty(), "a byte a node");
+  });
+}
 
 bool takes_safetensors(std::string_view file) {
   return takes(file, [&](const std::string& path) {

@@ -22,6 +22,8 @@ bool takes_npy(std::string_view file);
 bool takes_npz(std::string_view file);
 bool takes_obj(std::string_view file);
 bool takes_off(std::string_view file);
+// The whole of it but for running: names, operators, constants.
+bool takes_onnx(std::string_view file);
 bool takes_ply(std::string_view file);
 bool takes_recording(std::string_view file);
 bool takes_safetensors(std::string_view file);

@@ -4,6 +4,7 @@
 
 #include "warptape/core/files/json.h"
 #include "warptape/tools/wt/measure/model_cost.h"
+#include "warptape/tools/wt/measure/model_onnx.h"
 #include "warptape/tools/wt/number_text.h"
 #include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/std_output.h"
@@ -18,6 +19,8 @@ struct ModelsCommand {
   i64 batch = 32;
   std::string device = "cpu", optimizer = "adamw";
   bool json = false;
+  std::string onnx;  // a folder
+  ModelOnnxOptions onnx_options;
 };
 
 std::vector<std::string> model_names() {
@@ -65,6 +68,20 @@ void print_row(const models::ModelInfo& m, const ModelCost& cost) {
               bytes_text(cost.step_bytes).c_str(), input_text(m).c_str(), m.summary, m.weights);
 }
 
+bool is_wanted(const ModelsCommand& c, const models::ModelInfo& m) {
+  return c.names.empty() || std::find(c.names.begin(), c.names.end(), m.name) != c.names.end();
+}
+
+void write(const ModelsCommand& c) {
+  if (!c.onnx_options.weights.empty() && c.names.size() != 1)
+    throw UsageError("--weights is of one model: name it");
+  for (const models::ModelInfo& m : models::all_models()) {
+    if (!is_wanted(c, m)) continue;
+    std::printf("%s\n", write_onnx(m, c.onnx, c.onnx_options).c_str());
+    flush_stdout();
+  }
+}
+
 void show(const ModelsCommand& c) {
   const ModelCostOptions o{
       .batch = c.batch, .device = device_for(c.device), .optimizer = c.optimizer};
@@ -74,8 +91,7 @@ void show(const ModelsCommand& c) {
                     to_string(o.device))
                     .c_str());
   for (const models::ModelInfo& m : models::all_models()) {
-    if (!c.names.empty() && std::find(c.names.begin(), c.names.end(), m.name) == c.names.end())
-      continue;
+    if (!is_wanted(c, m)) continue;
     const ModelCost cost = cost_of(m, o);
     if (c.json)
       print_json(m, cost, o);
@@ -99,8 +115,18 @@ void add_models(Command app, int& code) {
       .show_default();
   c.add_option("--optimizer", o->optimizer).check(one_of(optimizer_names())).show_default();
   c.add_flag("--json", o->json, "one JSON object a line");
+  const Option onnx = c.add_option(
+      "--onnx", o->onnx, "FOLDER: write each model there as NAME.onnx instead, of any batch");
+  c.add_option("--weights", o->onnx_options.weights, "FILE: trained ones, of the one model named")
+      .needs(onnx);
+  c.add_flag("--sample", o->onnx_options.sample,
+             "beside NAME.onnx write NAME.safetensors: an input and what comes out")
+      .needs(onnx);
   c.callback([o, &code] {
-    show(*o);
+    if (o->onnx.empty())
+      show(*o);
+    else
+      write(*o);
     code = 0;
   });
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "warptape/autograd/onnx.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
@@ -58,6 +59,7 @@ TEST_CASE("every reader shows the path it refuses escaped") {
       {"load_tensors", [&] { (void)nn::load_tensors(path); }},
       {"load_model", [&] { (void)nn::load_model(net, path); }},
       {"weight index", [&] { (void)nn::detail::read_weight_index(path); }},
+      {"onnx", [&] { (void)onnx::load(path); }},
       {"npy", [&] { (void)data::read_npy(path); }},
       {"NpyFile", [&] { (void)NpyFile::open(path); }},
       {"npz", [&] { data::NpzFile{path}; }},

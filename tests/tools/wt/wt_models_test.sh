@@ -41,4 +41,15 @@ expect() {  # expect CODE TEXT ARGS...
 expect 2 "did you mean 'resnet50'" resnet05
 expect 2 "an integer of at least 1" --batch 0
 expect 2 "adamw" --optimizer adanw
+# As ONNX: FOLDER/NAME.onnx, which names its writer, and a sample beside it.
+out=$("$wt" models pinn cifar_speedrun --onnx "$here" --sample) || fail "wt models --onnx: exit code $?"
+grep -qxF "$here/pinn.onnx" <<<"$out" || fail "--onnx says: $out"
+for name in pinn cifar_speedrun; do
+  grep -qa "warptape" "$here/$name.onnx" || fail "$name.onnx names no writer"
+  [ -s "$here/$name.safetensors" ] || fail "$name has no sample"
+done
+grep -qa "linears.0.weight" "$here/pinn.onnx" || fail "pinn.onnx does not have its parameters' names"
+expect 2 "is of one model" --onnx "$here" --weights "$here/none"
+expect 2 "--onnx" --sample
+expect 8 "nowhere" pinn --onnx "$here/nowhere"
 exit $bad

@@ -1,0 +1,211 @@
+// What a written file says: names, operators, sizes; and what cannot be written.
+#include "warptape/autograd/autocast.h"
+#include "warptape/autograd/onnx/model.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/random.h"
+#include "warptape/nn/layers.h"
+#include "warptape/tests/autograd/onnx/round_trip.h"
+#include "warptape/tests/support/errors.h"
+
+using namespace wt;
+
+namespace {
+
+struct Net : nn::Module<Net> {
+  nn::Conv2d conv1 = add("conv1", nn::Conv2d{2, 4, {.kernel = 3, .padding = 1}});
+  nn::BatchNorm2d bn1 = add("bn1", nn::BatchNorm2d{4});
+  nn::Dropout drop = add("drop", nn::Dropout{0.5});
+  nn::Linear fc = add("fc", nn::Linear{4 * 2 * 2, 3});
+  Tensor forward(Tensor x) {
+    x = max_pool2d(relu(bn1(conv1(std::move(x)))), 2);
+    return fc(drop(flatten(std::move(x), 1)));
+  }
+};
+
+onnx::ModelProto model_in(const std::string& path) {
+  return onnx::parse_model(path, slurp(path), {});
+}
+std::vector<std::string> operators_of(const onnx::ModelProto& m) {
+  std::vector<std::string> all;
+  for (const onnx::NodeProto& n : m.graph.nodes) all.push_back(n.op_type);
+  return all;
+}
+
+template <class F, size_t N>
+std::string refusal(F&& f, const Tensor (&in)[N], const onnx::SaveOptions& o = {}) {
+  const TempDir dir;
+  spit(dir / "f.onnx", "as it was");
+  const std::string said = message_of([&] { onnx::save(dir / "f.onnx", f, in, o); });
+  CHECK(slurp(dir / "f.onnx") == (said.empty() ? slurp(dir / "f.onnx") : "as it was"));
+  CHECK(dir.count() == 1);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("onnx save: names, operators and sizes of a small network") {
+  const TempDir dir;
+  manual_seed(1);
+  Net net;
+  net.eval();
+  const Tensor x = randn({2, 2, 4, 5});
+  onnx::save(dir / "net.onnx", net, {x},
+             {.input_names = {"image"},
+              .output_names = {"scores"},
+              .dynamic_axes = {{"image", {{0, "batch"}}}}});
+  const onnx::ModelProto m = model_in(dir / "net.onnx");
+  CHECK(m.ir_version == 8);
+  CHECK(m.opset == 17);
+  CHECK(m.producer == "warptape");
+  CHECK(operators_of(m) == std::vector<std::string>{"Conv", "BatchNormalization", "Relu", "MaxPool",
+                                                    "Reshape", "Gemm", "Identity"});
+  std::map<std::string, Tensor> constants;
+  for (const onnx::TensorProto& t : m.graph.initializers) constants[t.name] = t.value;
+  for (const auto& [name, t] : onnx::names_of(net)) {
+    if (name == "bn1.num_batches_tracked") continue;  // nobody reads it
+    INFO(name);
+    REQUIRE(constants.contains(name));
+    CHECK(constants[name].to_vector<float>() == t.to_vector<float>());
+  }
+  REQUIRE(m.graph.inputs.size() == 1);
+  CHECK(m.graph.inputs[0].name == "image");
+  CHECK(m.graph.inputs[0].shape[0].name == "batch");
+  CHECK(m.graph.inputs[0].shape[1].size == 2);
+  REQUIRE(m.graph.outputs.size() == 1);
+  CHECK(m.graph.outputs[0].name == "scores");
+  CHECK(m.graph.outputs[0].shape[0].name == "batch");
+  CHECK(m.graph.outputs[0].shape[1].size == 3);
+  CHECK(m.graph.nodes[0].name == "/conv1/conv2d/Conv");
+  // Any batch.
+  const onnx::Graph g = onnx::load(dir / "net.onnx");
+  for (const i64 batch : {1, 3, 7}) {
+    const Tensor other = randn({batch, 2, 4, 5});
+    wt_test::check_near(g(other), net(other).detach(), 1e-6);
+  }
+}
+
+TEST_CASE("onnx save: axes of any size, several of them") {
+  const TempDir dir;
+  manual_seed(2);
+  const Tensor w = randn({8, 8});
+  const auto f = [&](const Tensor& x, const Tensor& y) {
+    const Tensor heads = linear(x, w).reshape({x.size(0), x.size(1), 2, 4}).transpose(1, 2);
+    const Tensor a = scaled_dot_product_attention(heads, heads, heads, {.causal = true});
+    const Tensor joined = a.transpose(1, 2).reshape({x.size(0), x.size(1), 8});
+    const Tensor last = joined.slice(1, {x.size(1) - 2, x.size(1)}).mean({1});
+    return std::pair(cat({joined, y}, 1), last.unsqueeze(1).expand({x.size(0), 3, 8}));
+  };
+  onnx::save(dir / "f.onnx", f, {randn({2, 5, 8}), randn({2, 3, 8})},
+             {.dynamic_axes = {{"input_0", {{0, "batch"}, {1, "time"}}},
+                               {"input_1", {{0, "batch"}, {1, "more"}}}}});
+  const onnx::Graph g = onnx::load(dir / "f.onnx");
+  CHECK(g.results()[0].shape == std::vector<i64>{-1, -1, 8});
+  CHECK(g.results()[1].shape == std::vector<i64>{-1, 3, 8});
+  const Tensor x = randn({3, 9, 8}), y = randn({3, 1, 8});
+  const std::vector<Tensor> got = g.run({x, y});
+  const auto want = f(x, y);
+  wt_test::check_near(got[0], want.first, 2e-6);
+  wt_test::check_near(got[1], want.second, 2e-6);
+}
+
+TEST_CASE("onnx save: numbers that depend on a dynamic size are refused") {
+  const onnx::SaveOptions any{.dynamic_axes = {{"input", {{0, "n"}}}}};
+  const Tensor x = ones({3, 4});
+  CHECK(mentions(refusal([](const Tensor& t) { return t / double(t.size(0)); }, {x}, any),
+                 "div, a number depends on a size that is dynamic"));
+  CHECK(mentions(
+      refusal([](const Tensor& t) { return t + arange(t.size(0), {.dtype = f32}).unsqueeze(1); },
+              {x}, any),
+      "add, a constant of shape [3, 1] depends on a size that is dynamic"));
+  CHECK(
+      mentions(refusal([](const Tensor& t) { return t.size(0) > 4 ? relu(t) : neg(t); }, {x}, any),
+               "runs other operators"));
+  CHECK(mentions(
+      refusal([](const Tensor& t) { return t; }, {x}, {.dynamic_axes = {{"input", {{2, "n"}}}}}),
+      "'input' has 2 axes, not 2"));
+  CHECK(mentions(
+      refusal([](const Tensor& t) { return t; }, {x}, {.dynamic_axes = {{"inptu", {{0, "n"}}}}}),
+      "'inptu', which is neither an input nor a result"));
+}
+
+TEST_CASE("onnx save: operators without a form are named all at once, with lines and modules") {
+  struct Odd : nn::Module<Odd> {
+    nn::Linear fc = add("fc", nn::Linear{4, 4});
+    Tensor forward(const Tensor& x) {
+      const Tensor y = cdist(fc(x), x);
+      return relu(y) + atan2(x, x).sum() + argsort(cumprod(x, 1)).sum();
+    }
+  } net;
+  const std::string said = refusal(net, {rand({4, 4})});
+  CHECK(mentions(said, "without a form in ONNX (opset 17)"));
+  CHECK(mentions(said, "cdist, at onnx_save_test.cpp:"));
+  CHECK(mentions(said, "atan2, at onnx_save_test.cpp:"));
+  CHECK(mentions(said, "cumprod, at onnx_save_test.cpp:"));
+  CHECK(said.find("relu") == std::string::npos);
+  CHECK(said.find("linear") == std::string::npos);
+}
+
+TEST_CASE("onnx save: what a list of operators cannot say is refused") {
+  Net net;  // in training mode: dropout draws, statistics move
+  CHECK(refusal(net, {ones({2, 2, 4, 5})}) != "");
+  net.drop.eval();
+  CHECK(mentions(refusal(net, {rand({2, 2, 4, 5})}), "running statistics in training mode?"));
+  const Tensor x = ones({3});
+  CHECK(mentions(refusal([](const Tensor& t) { return t * t.sum().item(); }, {x}), "item"));
+  CHECK(refusal([](const Tensor& t) { return t + rand({3}); }, {x}) != "");
+  Tensor kept = ones({3});
+  CHECK(mentions(refusal(
+                     [&](const Tensor& t) {
+                       kept.add_(t);
+                       return kept;
+                     },
+                     {x}),
+                 "a tensor that was there before is written"));
+  CHECK(mentions(refusal(
+                     [](const Tensor& t) {
+                       Tensor y = t * 2;
+                       y.slice(0, {0, 1}).fill_(0);
+                       return y;
+                     },
+                     {x}),
+                 "is read after it was written in another way"));
+  CHECK(mentions(refusal([](const Tensor&) { return Tensor(); }, {x}), "an undefined tensor"));
+  CHECK(mentions(refusal([](const Tensor& t) { return t; }, {Tensor()}), ""));
+  CHECK(mentions(refusal([](const Tensor& t) { return t; }, {x.to(Device::meta())}), "meta"));
+  CHECK(mentions(refusal([](const Tensor& t) { return t; }, {x}, {.input_names = {"a", "b"}}),
+                 "2 names for 1 inputs"));
+  CHECK(mentions(refusal([](const Tensor& t) { return t; }, {x},
+                         {.input_names = {"a"}, .output_names = {"a"}}),
+                 "'a' stands twice"));
+  CHECK_THROWS_AS(onnx::save("/nowhere/f.onnx", [](const Tensor& t) { return t; }, {x}),
+                  CheckpointError);
+}
+
+TEST_CASE("onnx save: constants of the function are folded, tensors with names are not") {
+  const TempDir dir;
+  const Tensor w = rand({3, 3});
+  const auto f = [&](const Tensor& x) {
+    const Tensor mask = tril(ones({3, 3}));
+    return matmul(x, w * mask) + arange(3, {.dtype = f32}) * 2;
+  };
+  onnx::save(dir / "f.onnx", f, {rand({2, 3})}, {.names = {{"w", w}}});
+  const onnx::ModelProto m = model_in(dir / "f.onnx");
+  CHECK(operators_of(m) == std::vector<std::string>{"Mul", "MatMul", "Add", "Identity"});
+  REQUIRE(m.graph.initializers.size() == 3);
+  CHECK(m.graph.initializers[0].name == "w");
+  wt_test::round_trip("named", f, {rand({2, 3})}, {.names = {{"w", w}}});
+}
+
+TEST_CASE("onnx save: under autocast the casts are in the file") {
+  const TempDir dir;
+  const Tensor w = rand({4, 3});
+  const auto f = [&](const Tensor& x) {
+    const AutocastScope low(bf16);
+    return linear(x, w);
+  };
+  onnx::save(dir / "f.onnx", f, {rand({2, 3})});
+  const onnx::Graph g = onnx::load(dir / "f.onnx");
+  CHECK(g.results()[0].dtype == bf16);
+  const Tensor x = rand({2, 3});
+  wt_test::check_near(g(x), f(x), 0);
+}
