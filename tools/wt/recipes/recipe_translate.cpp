@@ -52,7 +52,7 @@ class Translate : public Recipe {
                          {.label_smoothing = smoothing_});
   }
 
-  RecipeData load(const std::string& data) const override {
+  RecipeData load(const std::string& data) override {
     const Lines lines = lines_of(data);
     if (!words_) words_ = std::make_shared<const Subwords>(lines.train, vocabulary_);
     const SentencePairs train(lines.train, words_, limits_, "training");
@@ -153,7 +153,7 @@ class Translate : public Recipe {
   PairLimits limits_;
   double smoothing_;
   models::Seq2Seq net_;
-  mutable std::shared_ptr<const Subwords> words_;  // of a checkpoint, else learned by load()
+  std::shared_ptr<const Subwords> words_;  // of a checkpoint, else learned by load()
 };
 
 }  // namespace

@@ -33,18 +33,6 @@ std::vector<nn::NamedTensor> number_in(SafetensorsFile& file, const std::string&
   return {{name, t}};
 }
 
-// Those whose names begin so.
-std::vector<nn::NamedTensor> tensors_in(SafetensorsFile& file, std::string_view prefix) {
-  std::vector<nn::NamedTensor> all;
-  for (const TensorEntry& e : file.entries()) {
-    if (!e.name.starts_with(prefix)) continue;
-    Tensor t = empty(e.shape, {.dtype = e.dtype, .device = Device::cpu()});
-    file.read(e, t.impl()->data);
-    all.push_back({e.name, t});
-  }
-  return all;
-}
-
 }  // namespace
 
 // Of the file only the header, the step and the weights are read.
