@@ -8,10 +8,12 @@
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "warptape/core/cache_folder.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/machine/launch_timer.h"
 #include "warptape/core/memory_footprint.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/cuda/api.h"
@@ -41,6 +43,7 @@ struct Library {
   std::string why_not;  // there is no handle
   std::unordered_map<CudnnKey, CudnnPlan, KeyHash> plans;
   std::unordered_map<std::string, int> shapes{};  // plans of each computation
+  std::unordered_set<CudnnKey, KeyHash> timed{};  // whose engines have been timed
 
   Library() = default;
   Library(const Library&) = delete;
@@ -48,6 +51,7 @@ struct Library {
   void clear() {
     plans.clear();
     shapes.clear();
+    timed.clear();
     if (handle) api->destroy(handle);  // errors at the end of the process are nobody's
     handle = nullptr;
     why_not.clear();
@@ -118,7 +122,11 @@ CudnnPlan plan_of(const Library& l, const CudnnDescriptor& config) {
   return made;
 }
 
-CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
+// Calls `take` with the plan of each engine that may be used, as cuDNN's heuristics rank them,
+// until it says true. Why there was none, if so.
+template <class Take>
+std::string each_plan(const Library& l, const CudnnDescriptor& graph, bool exact,
+                      const Take& take) {
   const CudnnApi& api = *l.api;
   int seen = 0;
   std::string last;
@@ -146,20 +154,29 @@ CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
       try {
         if (!takes(config, api, exact)) continue;
         CudnnPlan made = plan_of(l, config);
-        if (made.workspace <= kMostCudnnWorkspace) return made;
-        last = "its engines ask for more than 512 MiB";
+        if (made.workspace > kMostCudnnWorkspace)
+          last = "its engines ask for more than 512 MiB";
+        else if (take(std::move(made)))
+          return {};
       } catch (const CudnnFailure& f) {
         last = f.text;
       }
     }
   }
-  CudnnPlan none;
-  none.why_not = !last.empty() ? last
-                 : seen && exact
-                     ? "it has no engine that repeats its results and rounds as f32 does"
-                 : seen ? "it has no engine that repeats its results bit by bit"
-                        : "it has no engine";
-  return none;
+  return !last.empty()   ? last
+         : seen && exact ? "it has no engine that repeats its results and rounds as f32 does"
+         : seen          ? "it has no engine that repeats its results bit by bit"
+                         : "it has no engine";
+}
+
+CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
+  CudnnPlan first;
+  std::string why_not = each_plan(l, graph, exact, [&](CudnnPlan&& made) {
+    first = std::move(made);
+    return true;
+  });
+  first.why_not = std::move(why_not);
+  return first;
 }
 
 // --- plans on disk ---
@@ -296,6 +313,36 @@ CudnnPlan& cudnn_plan(Device d, const CudnnKey& key, bool exact,
   }
   if (made.why_not.empty()) count_plan(l, key.name);
   return l.plans.emplace(key, std::move(made)).first->second;
+}
+
+void cudnn_time_engines(Device d, const CudnnKey& key, bool exact,
+                        void (*describe)(CudnnGraph& graph, const void* problem),
+                        const void* problem, const std::function<bool(CudnnPlan& plan)>& run) {
+  Library& l = library(d);
+  if (!l.handle || !l.timed.insert(key).second) return;
+  CudnnPlan fastest;
+  double least = 0;
+  int count = 0;
+  try {
+    CudnnGraph graph(*l.api);
+    describe(graph, problem);
+    each_plan(l, graph.build(l.handle), exact, [&](CudnnPlan&& plan) {
+      bool ran = true;
+      try {
+        const double us = detail::time_launches(
+            d, [&] { ran = ran && run(plan); }, least);
+        if (ran && (least == 0 || us < least)) fastest = std::move(plan), least = us;
+      } catch (const OutOfMemory&) {  // its workspace
+      }
+      return ++count == kMostTimedEngines;
+    });
+  } catch (const CudnnFailure& f) {
+    if (!f.unsupported()) fail(f, d);
+  }
+  if (least == 0) return;  // cudnn_plan() says why
+  save(fastest, file_of(d, head_of(d, *l.api, key)), head_of(d, *l.api, key));
+  if (!l.plans.contains(key)) count_plan(l, key.name);
+  l.plans.insert_or_assign(key, std::move(fastest));
 }
 
 bool cudnn_run(CudnnPlan& plan, Device d, void* stream, int count, const i64* ids, void** pointers,

@@ -3,6 +3,7 @@
 // for each thread, device and key, and its JSON form is written to the user's cache folder for the
 // next process.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,14 @@ inline constexpr i64 kMostCudnnWorkspace = i64{512} << 20;
 CudnnPlan& cudnn_plan(Device d, const CudnnKey& key, bool exact,
                       void (*describe)(CudnnGraph& graph, const void* problem),
                       const void* problem);
+
+// Under benchmark(): makes the fastest of the first engines in that ranking the plan of `key`, here
+// and on disk, once for each key; `run` queues a plan on operands whose results may be written
+// over, or says that cuDNN cannot. Throws DeviceError.
+void cudnn_time_engines(Device d, const CudnnKey& key, bool exact,
+                        void (*describe)(CudnnGraph& graph, const void* problem),
+                        const void* problem, const std::function<bool(CudnnPlan& plan)>& run);
+inline constexpr int kMostTimedEngines = 8;
 
 // Queues the plan. `ids` and `pointers`: the tensors in memory. False when cuDNN cannot after all:
 // nothing was queued then, and why_not is set. Throws DeviceError.

@@ -6,8 +6,11 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/profiler.h"
+#include "warptape/core/storage.h"
 #include "warptape/core/str.h"
+#include "warptape/kernels/dispatch/run_benchmark.h"
 
 namespace wt {
 
@@ -113,6 +116,20 @@ static void tell_of_meta(const ErasedContract& c, const void* args, const Launch
                                     facts.flops});
 }
 
+LaunchWorkspace::~LaunchWorkspace() {
+  if (storage_) release(storage_);
+}
+
+// Null where it asks for none.
+void* LaunchWorkspace::allocate_for(const ErasedContract& c, const void* variant, const void* args,
+                                    Device d) {
+  const i64 bytes = c.workspace(variant, args);
+  if (bytes == 0) return nullptr;
+  const CategoryScope scope(Category::workspace);
+  storage_ = allocate(d, bytes);
+  return storage_->data;
+}
+
 void launch_slowly(const ErasedContract& c, const void* args, const Launch& given,
                    const void* variant) {
   if (given.device.is_meta) return tell_of_meta(c, args, given, variant);
@@ -120,6 +137,12 @@ void launch_slowly(const ErasedContract& c, const void* args, const Launch& give
   Launch l = given;
   if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices))
     prepare_launch(args, c.args_size, l);
+  LaunchWorkspace workspace;
+  if (benchmark()) {
+    const void* const fastest = timed_variant(c, args, l, variant);
+    if (fastest != variant) l.workspace = workspace.allocate_for(c, fastest, args, l.device);
+    variant = fastest;
+  }
   const bool tried = first_uses_on.load(std::memory_order_relaxed) >> int(l.device.kind) & 1;
   const auto launch = [&] {
     if (tried)
@@ -175,17 +198,8 @@ const void* choose_erased(const ErasedContract& c, const void* args, const Devic
 
 void run_erased(const ErasedContract& c, const void* args, Launch l) {
   const void* const v = choose_erased(c, args, l.device, l.op);
-  struct Free {
-    Storage* s = nullptr;
-    ~Free() {
-      if (s) release(s);
-    }
-  } workspace;
-  if (const i64 bytes = c.workspace(v, args)) {
-    const CategoryScope scope(Category::workspace);
-    workspace.s = allocate(l.device, bytes);
-    l.workspace = workspace.s->data;
-  }
+  LaunchWorkspace workspace;
+  if (void* const data = workspace.allocate_for(c, v, args, l.device)) l.workspace = data;
   const u32 device = u32(l.device.kind) | u32(l.device.is_meta);  // 0: the cpu
   if ((device | (mode.slow & kSlowProfile)) == 0)
     c.launch(v, args, l);

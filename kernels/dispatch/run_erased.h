@@ -117,6 +117,18 @@ const char* overriding_variant(const char* contract);
 // one costs a block's reuse some time.
 WT_COLD void prepare_launch(const void* args, size_t bytes, Launch& l);
 
+// What a variant asks for at some arguments, for as long as this lives.
+class LaunchWorkspace {
+ public:
+  LaunchWorkspace() = default;
+  LaunchWorkspace(const LaunchWorkspace&) = delete;
+  ~LaunchWorkspace();
+  void* allocate_for(const ErasedContract& c, const void* variant, const void* args, Device d);
+
+ private:
+  Storage* storage_ = nullptr;
+};
+
 // Below 0: the variant may not be launched for the arguments.
 int rank_for(const ErasedContract& c, const void* variant, const void* args, const Device& d);
 // The variant that ranks highest, whatever is named or measured. Null: none takes the arguments.

@@ -274,6 +274,24 @@ void launch_first_use(const FirstUse& u) {
   if (agreed && row == u.row) first_uses().agreed.add(u.agreed, u.kind);
 }
 
+bool proved_by_first_use(const ErasedContract& c, const void* args, const Launch& l, int row) {
+  if (!(first_uses_on.load(std::memory_order_relaxed) >> int(l.device.kind) & 1)) return true;
+  const ErasedContract::Facts f = c.facts(args);
+  AgreedKinds& agreed = c.agreed[int(l.device.kind)];
+  const u64 kind = kind_of_arguments(row, f.dtype, f.bytes, f.layout, l.device.index);
+  if (agreed.has(kind)) return true;
+  const FirstUse u{c, args, l, row, f.dtype, f.layout, double(f.bytes), f.flops, agreed, kind};
+  const std::lock_guard lock(first_uses().mutex);
+  FirstUseFile& file = file_of(l.device);
+  if (is_off(u, file, row)) return false;
+  const char* chosen = name(u, row);
+  const int plain = plainest(u, file);
+  const ListTouched list = touched_by(c.name);
+  return row == plain || plain < 0 || !list ||
+         file.agreed({c.name, chosen, f.dtype, size_class(f.bytes), f.layout}) ||
+         is_tuned(u, chosen) || Trial(u, file, row, plain, list).run();
+}
+
 bool launched_as_first_use(const ErasedContract& c, const void* args, const Launch& l,
                            const void* variant) {
   AgreedKinds& agreed = c.agreed[int(l.device.kind)];

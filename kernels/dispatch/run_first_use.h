@@ -101,6 +101,10 @@ inline u64 kind_of_arguments(int row, DType t, i64 bytes, u32 layout, u8 device)
          u64(size_class(bytes)) << 8 | device;
 }
 
+// Whether a variant, for which `l` has workspace, may be launched as it is; where nobody has tried
+// it, it is tried. In memory is then what a right launch has written, or nothing was launched.
+bool proved_by_first_use(const ErasedContract& c, const void* args, const Launch& l, int row);
+
 // Whether the launch was made here.
 bool launched_as_first_use(const ErasedContract& c, const void* args, const Launch& l,
                            const void* variant);

@@ -49,6 +49,8 @@ const char* tune_verdict_name(TuneVerdict v) {
   return kNames[int(v)];
 }
 
+bool timed_at_first_use(const TuneRow& r) { return r.size.starts_with(kTimedAtFirstUse); }
+
 std::string TuneFile::text() const {
   std::string out = str(kFirstLine, "\ndevice\t", as_field(device), "\ndriver\t", as_field(driver),
                         "\nruntime\t", as_field(runtime), "\nwarptape\t", as_field(version),

@@ -43,6 +43,14 @@ struct TuneFile {
   static TuneFile parse(const std::string& text, const std::string& source);
 };
 
+// The file of `d` at `path`. DataError where there is none, or it is of another device.
+TuneFile read_tune_file(Device d, const std::string& path);
+
+// Rows that benchmark() has added (kernels/dispatch/run_benchmark.h): `size` is this and the layout
+// of the arguments, `shape` the build that timed them. They hold at their bytes alone.
+inline constexpr const char* kTimedAtFirstUse = "first use ";
+bool timed_at_first_use(const TuneRow& r);
+
 // Name of the device that the file of `d` has to be of.
 std::string tune_device_name(Device d);
 // Where the file of `d` lies; "" where there is no folder for it.

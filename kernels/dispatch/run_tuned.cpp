@@ -14,6 +14,7 @@
 #include "warptape/core/cache_folder.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/dispatch/run_shipped.h"
@@ -39,15 +40,6 @@ std::string read_file(const std::string& path) {
   text << in.rdbuf();
   if (!in) throw DataError(str(path, " cannot be read"));
   return text.str();
-}
-
-// The file in force for a device; throws DataError or UsageError where it cannot be used.
-TuneFile file_of(Device d, const std::string& path) {
-  TuneFile file = TuneFile::parse(read_file(path), path);
-  if (const std::string name = tune_device_name(d); file.device != name)
-    throw DataError(
-        str(path, " is of another device: ", file.device, ", and ", to_string(d), " is ", name));
-  return file;
 }
 
 // --- what is known of a device ---
@@ -116,12 +108,17 @@ const Known* load(Device d) {
   const std::string asked = asked_for(), path = tune_path(d);
   if (asked == "off") return nullptr;
   std::error_code error;
-  if (asked.empty() && (path.empty() || !std::filesystem::exists(path, error))) {
+  const bool is_there = !path.empty() && std::filesystem::exists(path, error);
+  if (!is_there && (asked.empty() || benchmark())) {  // which makes the file that WT_TUNE names
     std::optional<TuneFile> file = shipped_file(d);
     return file ? new Known(known_of(*std::move(file))) : nullptr;
   }
   try {
-    return new Known(known_of(file_of(d, path)));
+    TuneFile file = read_tune_file(d, path);
+    std::erase_if(file.rows, timed_at_first_use);
+    if (asked.empty() && file.rows.empty())  // of benchmark() alone
+      if (std::optional<TuneFile> ours = shipped_file(d)) file = *std::move(ours);
+    return new Known(known_of(std::move(file)));
   } catch (const DataError& e) {
     if (!asked.empty()) throw UsageError(str("WT_TUNE: ", e.what()));
     warn_once(path, str("not used: ", e.what(), "; `wt tune` writes it anew"));
@@ -130,6 +127,14 @@ const Known* load(Device d) {
 }
 
 }  // namespace
+
+TuneFile read_tune_file(Device d, const std::string& path) {
+  TuneFile file = TuneFile::parse(read_file(path), path);
+  if (const std::string name = tune_device_name(d); file.device != name)
+    throw DataError(
+        str(path, " is of another device: ", file.device, ", and ", to_string(d), " is ", name));
+  return file;
+}
 
 std::string tune_device_name(Device d) {
   return d.kind == DeviceKind::cuda ? cuda::properties(d.index).name : device_kind_name(d.kind);
@@ -151,8 +156,9 @@ std::string tune_path(Device d) {
 static std::string describe(const std::string& from, const TuneFile& f) {
   i64 off = 0;
   for (const TuneRow& r : f.rows) off += r.verdict != TuneVerdict::right;
+  const i64 timed = std::count_if(f.rows.begin(), f.rows.end(), timed_at_first_use);
   return str(from, ", ", f.date, ", ", f.rows.size(), " rows", off ? str(", ", off, " off") : "",
-             f.complete ? "" : ", not complete");
+             timed ? str(", ", timed, " by WT_BENCHMARK") : "", f.complete ? "" : ", not complete");
 }
 
 std::string describe_tuning(Device d) {
@@ -165,7 +171,7 @@ std::string describe_tuning(Device d) {
     return path.empty() ? "none" : "none yet: wt tune makes it";
   }
   try {
-    return describe(path, file_of(d, path));
+    return describe(path, read_tune_file(d, path));
   } catch (const DataError& e) {
     return str("not used: ", e.what());
   }

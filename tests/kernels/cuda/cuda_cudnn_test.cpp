@@ -7,6 +7,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/machine/launch_timer.h"
 #include "warptape/kernels/conv.h"
 #include "warptape/kernels/cuda/cudnn_plan.h"
 #include "warptape/kernels/run.h"
@@ -239,6 +240,47 @@ TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made on
   conv_forward_cudnn(small(more, third), Launch{.device = kCuda});
   CHECK(cudnn.last_engine() == 1);
   CHECK(cuda.violations() == std::vector<std::string>{});
+}
+
+// Microseconds of the fake's engines by their place; 9 where it did not run.
+static FakeCudnn* timed_cudnn = nullptr;
+static double fake_engine_us(Device, const std::function<void()>& once, double) {
+  const int before = timed_cudnn->calls("execute");
+  once();
+  static constexpr double kMicroseconds[] = {5, 1, 3, 4};
+  return timed_cudnn->calls("execute") == before ? 9 : kMicroseconds[timed_cudnn->last_engine()];
+}
+
+TEST_CASE("benchmark: cudnn's engines are timed, and the fastest is kept on disk", "[benchmark]") {
+  const TempDir dir;
+  const Environment cache("XDG_CACHE_HOME", dir.path.c_str()), plans("WT_CUDNN_PLANS", nullptr);
+  FakeCuda cuda;
+  FakeCudnn cudnn;
+  timed_cudnn = &cudnn;
+  detail::plant_launch_timer(fake_engine_us);
+  // The quickest of f32 is none that rounds as f32 does; the last one fails as it runs.
+  cudnn.engines = {{}, {.notes = {kNoteWinograd}}, {}, {.execute_status = kCudnnNotSupported}};
+  std::vector<Laid> keep;
+  const ConvForwardArgs a = small(kSmall, keep);
+  conv_forward_cudnn(a, Launch{.device = kCuda});
+  CHECK(cudnn.last_engine() == 0);  // as the library ranks them
+  {
+    const detail::TimingScope timing;
+    conv_forward_cudnn(a, Launch{.device = kCuda});
+    CHECK(cudnn.last_engine() == 2);
+    const int heuristics = cudnn.calls("heuristic");
+    conv_forward_cudnn(a, Launch{.device = kCuda});  // once a problem
+    CHECK(cudnn.calls("heuristic") == heuristics);
+  }
+  conv_forward_cudnn(a, Launch{.device = kCuda});
+  CHECK(cudnn.last_engine() == 2);
+  wt::detail::replace_cudnn(&FakeCudnn::api());  // the next process
+  const int made = cudnn.calls("plan");
+  conv_forward_cudnn(a, Launch{.device = kCuda});
+  CHECK(cudnn.last_engine() == 2);
+  CHECK(cudnn.calls("plan") == made);
+  CHECK(cudnn.violations() == std::vector<std::string>{});
+  detail::plant_launch_timer(nullptr);
 }
 
 TEST_CASE("trap T7: cudnn searches once a shape, and a warning comes with very many shapes",
