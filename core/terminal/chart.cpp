@@ -70,7 +70,7 @@ Axis x_axis(const Chart& chart, const Frame& f) {
   Axis axis{range.low, range.high, chart.log_x, f.left, f.width - f.right};
   if (axis.logarithmic) {  // room for what stands below its first and its last tick
     const double decades = std::log10(axis.high) - std::log10(axis.low);  // a quotient overflows
-    const double room = axis.low < axis.high ? std::pow(10, 0.04 * decades) : 2;
+    const double room = axis.low < axis.high ? std::max(std::pow(10, 0.04 * decades), 1.001) : 2;
     axis.low = std::max(axis.low / room, std::numeric_limits<double>::min());
     axis.high *= room;
   } else if (axis.low == axis.high) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 #include <thread>
@@ -163,6 +164,26 @@ TEST_CASE("plot: the picture's page, letters and curves, light and dark, at any 
   CHECK_THROWS_AS(two_curves().encode_png({.scale = 0.1}), UsageError);
   CHECK_THROWS_AS(two_curves().encode_png({.scale = std::nan("")}), UsageError);
   CHECK_THROWS_AS(plot({{"", std::vector<double>{1}}}, {.width = 20'000}).encode_png(), UsageError);
+}
+
+TEST_CASE("plot: numbers that are no places draw something or nothing, in pixels and characters") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const std::vector<double>& y : {std::vector<double>{1e18, 1e18 + 512},
+                                       {1e308, -1e308, 0},
+                                       {5e-324, 1e300, 1e140},
+                                       {1e-300, 1e140},
+                                       {-1e-300, 1e-300},
+                                       {nan, 1, inf, 2, -inf},
+                                       {nan, inf},
+                                       {7}})
+    for (const bool as_x : {false, true}) {
+      chart::Points points;
+      for (const double v : y) as_x ? points.emplace_back(v, 1.0) : points.emplace_back(1.0, v);
+      const Plot p = plot({{"a", points}}, {.markers = true, .log_x = as_x});
+      CHECK(p.encode_png({.scale = 0.5}).size() > 100);
+      CHECK(p.svg().find("nan") == std::string::npos);
+      CHECK(p.text({.rows = 6}).size() > 10);
+    }
 }
 
 TEST_CASE("plot: sixels are the pixels, each once, in no more colours than terminals have") {
