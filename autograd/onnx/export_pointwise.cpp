@@ -115,6 +115,10 @@ void clamp(OpExport& e) {
   while (inputs.back().empty()) inputs.pop_back();
   e.put(e.w.node("Clip", inputs));
 }
+void relu6(OpExport& e) {
+  const DType t = e.out().dtype();
+  e.put(e.w.node("Clip", {e.in(0, t), e.w.number(t, 0.0), e.w.number(t, 6.0)}));
+}
 void nan_to_num(OpExport& e) {
   const pw::NanToNum f = e.args<PointwiseArgs<pw::NanToNum>>().f;
   const DType t = e.out().dtype();
@@ -313,7 +317,8 @@ void add_pointwise_exporters(Exporters& to) {
   to["gelu"] = gelu, to["gelu_tanh"] = activation<Activation::gelu_tanh>;
   to["silu"] = activation<Activation::silu>, to["mish"] = mish;
   to["hardsigmoid"] = hardsigmoid, to["elu"] = elu, to["leaky_relu"] = leaky_relu;
-  to["softplus"] = softplus, to["clamp"] = clamp, to["nan_to_num"] = nan_to_num;
+  to["softplus"] = softplus, to["clamp"] = clamp, to["relu6"] = relu6,
+  to["nan_to_num"] = nan_to_num;
   to["isfinite"] = isfinite, to["logical_not"] = to["bitwise_not"] = negation;
   to["add"] = add, to["sub"] = sub, to["mul"] = mul, to["div"] = div, to["pow"] = pow;
   to["maximum"] = maximum, to["minimum"] = minimum;

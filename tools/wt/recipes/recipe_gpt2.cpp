@@ -153,8 +153,7 @@ class Gpt2Text : public Recipe {
     return {{kTokenizerKey, tokenizer_->text()}};
   }
   void take_kept(const nn::Metadata& m, const std::string& path) override {
-    const std::string text = tokenizer_in(m, path, tokenizer_ ? tokenizer_->text() : "");
-    tokenizer_ = BpeTokenizer::parse(text, path);
+    tokenizer_ = BpeTokenizer::parse(tokenizer_in(m, path), path);
     if (tokenizer_->vocab_size() > options().vocabulary)
       throw DataError(str(printable_path(path), ": the tokenizer has ", tokenizer_->vocab_size(),
                           " tokens, the model ", options().vocabulary));

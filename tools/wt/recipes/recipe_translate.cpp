@@ -105,8 +105,7 @@ class Translate : public Recipe {
     return {{kTokenizerKey, words_->text()}};
   }
   void take_kept(const nn::Metadata& kept, const std::string& path) override {
-    const std::string text = tokenizer_in(kept, path, words_ ? words_->text() : "");
-    const auto words = std::make_shared<const Subwords>(text, path);
+    const auto words = std::make_shared<const Subwords>(tokenizer_in(kept, path), path);
     if (words->size() > vocabulary_)
       throw DataError(str(printable_path(path), ": the tokenizer has ", words->size(),
                           " tokens, and the model knows ", vocabulary_));

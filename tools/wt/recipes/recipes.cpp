@@ -20,13 +20,9 @@ Loss Recipe::loss(const data::Batch& b) {
 
 std::unique_ptr<Translator> Recipe::translator() { return nullptr; }
 
-std::string tokenizer_in(const nn::Metadata& kept, const std::string& path,
-                         const std::string& known) {
+const std::string& tokenizer_in(const nn::Metadata& kept, const std::string& path) {
   const std::string* text = find_value(kept, kTokenizerKey);
   if (!text) throw DataError(printable_path(path) + ": the checkpoint has no tokenizer");
-  if (!known.empty() && *text != known)
-    throw DataError(printable_path(path) +
-                    ": the tokenizer is another than that of the training text, which has changed");
   return *text;
 }
 

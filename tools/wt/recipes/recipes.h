@@ -58,10 +58,8 @@ class Translator;
 
 // The tokenizer of a recipe of text, in the metadata of its checkpoints.
 inline constexpr const char* kTokenizerKey = "tokenizer";
-// Its text, of the file at `path`. Throws DataError where there is none, or one that is not
-// `known`, what the recipe has already; empty: none.
-std::string tokenizer_in(const nn::Metadata& kept, const std::string& path,
-                         const std::string& known);
+// Its text, of the file at `path`. Throws DataError where there is none.
+const std::string& tokenizer_in(const nn::Metadata& kept, const std::string& path);
 
 class Recipe {
  public:

@@ -59,7 +59,7 @@ std::optional<ResumedCheckpoint> RunOutput::resume() {
   for (const auto& [key, mine] : metadata_) {
     const std::string* theirs = find_value(file.metadata, key);
     if (is_note(key) || !theirs || *theirs == mine) continue;
-    const bool is_long = std::max(theirs->size(), mine.size()) > 4096;  // a tokenizer
+    const bool is_long = std::max(theirs->size(), mine.size()) > 200;  // a tokenizer
     throw UsageError(
         str("the run in ", printable_path(folder_), " was started with ",
             is_long ? str("another ", key)

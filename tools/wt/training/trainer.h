@@ -55,7 +55,7 @@ class Trainer {
   RunHeader header() const;
   void begin_weights();
   void begin();
-  void resume(const ResumedCheckpoint& file);
+  void resume(const nn::LoadedTensors& file);
   void repair_best(const nn::LoadedTensors& resumed);
   bool best_is_of_this_step() const;
   std::vector<nn::NamedTensor> state(const Counters& c);

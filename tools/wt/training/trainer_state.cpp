@@ -91,7 +91,7 @@ std::vector<nn::NamedTensor> Trainer::state(const Counters& c) {
 
 // --- going on ---
 
-void Trainer::resume(const ResumedCheckpoint& file) {
+void Trainer::resume(const nn::LoadedTensors& file) {
   const std::vector<nn::NamedTensor>& t = file.tensors;
   // Bounds are what a run can reach: what lies outside would end in an endless loop or overflow.
   const i64 step = integer_of(t, "train.step", 0, total_);
@@ -104,8 +104,6 @@ void Trainer::resume(const ResumedCheckpoint& file) {
                        integer_of(t, "loader.batch", 0, step)};
   if (file.find("loader.samples")) at.samples = integer_of(t, "loader.samples");
   integer_of(t, "optim.attempted", 0, step);
-  // Rank 0 has read the file; the tokens of all ranks are of the same text.
-  if (out_) recipe_->take_kept(file.metadata, file.path);
   training_->load_state(t);
   loader_->set_state(at);
   c_ = c;
@@ -147,9 +145,9 @@ std::optional<ResumedCheckpoint> Trainer::resumed_checkpoint() {
   if (ranks_.size() == 1) return file;
   const std::string path = dist::share_text(ranks_, file ? file->path : "");
   if (path.empty()) return {};
-  nn::LoadedTensors mine;
-  if (file) mine = std::move(*file);
-  return ResumedCheckpoint{{dist::share_tensors(ranks_, mine.tensors), mine.metadata}, path};
+  std::vector<nn::NamedTensor> tensors;
+  if (file) tensors = std::move(file->tensors);
+  return ResumedCheckpoint{{dist::share_tensors(ranks_, tensors), {}}, path};
 }
 
 // From the checkpoint of a run that goes on, else from other weights, else from random ones.
