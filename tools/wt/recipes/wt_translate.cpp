@@ -1,4 +1,6 @@
 // wt translate RUN [FILE...]: lines in another language.
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 
@@ -48,9 +50,11 @@ std::vector<std::vector<std::string>> references_of(const LinesOptions& o, size_
 
 void print(const LinesOptions& o, const std::vector<std::string>& lines,
            const std::vector<Translation>& made) {
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;  // of a stranger's model
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!o.json) {
-      std::printf("%s\n", made[i].text.c_str());
+      const std::string text = terminal ? printable_lines(made[i].text) : made[i].text;
+      std::printf("%s\n", text.c_str());
       continue;
     }
     JsonObject j;
