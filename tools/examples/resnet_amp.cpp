@@ -1,11 +1,11 @@
 // ResNet-18 on CIFAR-10 in mixed precision: tensors as they print, a loop with a loss scale, the
 // network captured and as a file that runs without its source, and what memory is held.
 //
-//   example_resnet_amp [--steps N] [--device simt] [--data FOLDER] [--width 64]
+//   example_resnet_amp [--steps N] [--device cuda] [--data FOLDER] [--width 64]
 //
 // Without --data the pictures are made up, and the network is an eighth as wide, so that a cpu is
-// done in seconds. docs/articles.md has its lines beside PyTorch's; the profiler's tables are in
-// profiling.cpp, several ranks in full_pipeline.cpp.
+// done in seconds (simt in minutes). docs/articles.md has its lines beside PyTorch's; the
+// profiler's tables are in profiling.cpp, several ranks in full_pipeline.cpp.
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -36,7 +36,8 @@ static void first_steps(Device device) {
 
   auto wide = nn::Linear{1000, 1000}.to(device);
   const Tensor x = randn({64, 1000}, {.device = device});
-  const auto time = bench::time([&] { (void)wide(x); }, {.device = device, .seconds = 0.05});
+  const auto time = bench::time(
+      [&] { (void)wide(x); }, {.device = device, .warmups = 1, .seconds = 0.01, .min_samples = 1});
   std::printf("a layer of 1000 x 1000 took %d samples to time\n", time.samples);
 }
 
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
   }
 
   data::Cifar10 test{root, {.train = false}};
-  data::Loader unseen{test, {.batch = 64}};
+  data::Loader unseen{test, {.batch = 32}};
   std::printf("test: %s\n", evaluate(net, unseen, {"loss", "accuracy"}).text().c_str());
 
   data::Batch some;
