@@ -389,10 +389,6 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
   // error: Options
   const data::Loader<data::TensorDataset>::Options o;
 #endif
-#ifdef WT_TRAP_train_mode_result
-  // error: void
-  const auto moved = nn::Linear{2, 2}.to(Device::cpu());
-#endif
 #ifdef WT_TRAP_copied_operand
   // error: deleted
   const In a(x), b(a);
