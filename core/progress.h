@@ -21,7 +21,6 @@
 #include <concepts>
 #include <functional>
 #include <iterator>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -123,7 +122,7 @@ template <class T>
 i64 items_in(const T& v) {
   if constexpr (requires { v.size(0); }) {
     return static_cast<i64>(v.size(0));
-  } else if constexpr (std::ranges::range<T>) {
+  } else if constexpr (requires { std::begin(v) != std::end(v); }) {
     if constexpr (requires { std::begin(v)->size(0); }) {
       return std::begin(v) == std::end(v) ? 0 : items_in(*std::begin(v));
     } else {

@@ -359,7 +359,10 @@ void destroy(TensorImpl* p) {
   release(p->storage);
   ThreadImpls& t = thread_impls;
   --t.live;
-  if constexpr (!kPools) return std::free(p);
+  if constexpr (!kPools) {
+    register_thread();  // else the count of a thread that only releases would end with it
+    return std::free(p);
+  }
   if (p->home != t.home) [[unlikely]] {
     register_thread();
     return return_impl(p);
