@@ -4,8 +4,6 @@
 // read where it lies, a scalar at a time. Which one is which is free: (a b)^T = b^T a^T, and a tile
 // can be stored transposed. A layer's weight is larger than its batch, so packing the smaller one
 // saves most of what packing costs at these sizes.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -23,12 +21,7 @@ namespace {
 constexpr i64 kMaxDepth = 384;
 constexpr double kWorkAThread = 5e5;  // multiplications that are worth waking a thread
 
-// Of packed panels at a time: half of the second-level cache, as far as 1 MiB.
-i64 block_bytes() {
-  static const i64 bytes =
-      std::clamp<i64>(sysconf(_SC_LEVEL2_CACHE_SIZE) / 2, 512 << 10, 1024 << 10);
-  return bytes;
-}
+constexpr i64 kBlockBytes = 512 << 10;  // of packed panels at a time: half of a common L2
 
 // A product as the tiles see it: rows of `a` by columns of the packed operand.
 template <class T>
@@ -85,7 +78,7 @@ Blocking blocking(const Oriented<T>& g, const PackedKernels<T>& kernels) {
   const i64 chunks = std::max<i64>(1, (g.depth + kMaxDepth - 1) / kMaxDepth);
   const i64 depth = (g.depth + chunks - 1) / chunks;
   const i64 panel = std::max<i64>(1, depth) * kernels.width * i64(sizeof(T));
-  const i64 columns = std::max<i64>(1, block_bytes() / panel) * kernels.width;
+  const i64 columns = std::max<i64>(1, kBlockBytes / panel) * kernels.width;
   return {depth, std::min(columns, round_up(g.columns, kernels.width))};
 }
 

@@ -67,12 +67,15 @@ tools/mutants/main.py      | of     | tools/mutate.sh
 tools/sass/compile.py      | of     | tools/sass_gate.sh
 tools/sass/gate.py         | of     | tools/sass_gate.sh
 tools/generators/fit_float_math.py         | needs | mpmath
+tools/generators/make_bleu_reference.py    | needs | sacrebleu
 tools/generators/make_data_reference.py    | needs | numpy sklearn
 tools/generators/make_example_losses.py    | needs | torch
+tools/generators/make_generate_reference.py | needs | torch transformers
 tools/generators/make_gguf_reference.py    | needs | gguf torch transformers
 tools/generators/make_image_reference.py   | needs | torchvision
 tools/generators/make_models_reference.py  | needs | torchvision
 tools/generators/make_nn_reference.py      | needs | torch
+tools/generators/make_onnx_reference.py    | needs | onnx torch
 tools/generators/make_reference.py         | needs | torch
 tools/generators/make_torch_cases.py       | needs | torch
 tools/generators/make_weights_reference.py | needs | torch
@@ -81,6 +84,8 @@ bench/peers/gate_test.py   | of     | bench/peers/gate_test.sh
 bench/peers/gpu_steps.py   | tested | bench/peers/gpu_steps_test.py
 bench/peers/gpu_steps_test.py | of  | bench/peers/gate_test.sh
 bench/peers/image_folder.py | 2     |
+bench/peers/model_steps.py | 2      |
+bench/peers/onnx_check.py  | needs  | onnx onnxruntime
 bench/peers/operators.py   | 2      |
 bench/peers/peer_jax.py    | needs  | jax
 bench/peers/peer_torch.py  | needs  | torch

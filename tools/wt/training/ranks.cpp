@@ -64,9 +64,11 @@ int run_ranks(const RankOptions& o, const std::function<int(dist::Communicator&,
                                  std::chrono::milliseconds(i64(1e3 * std::min(o.deadline, 1e9))));
   if (dist::launched()) {
     const std::unique_ptr<dist::Communicator> comm = dist::init({.deadline = deadline});
-    if (o.ranks > 0 && o.ranks != comm->size())
+    if (o.ranks > 0 && o.ranks != comm->size()) {
+      comm->barrier();  // the others are to say so too, not that this one has ended
       throw UsageError(str("--ranks ", o.ranks, " beside a launcher that started ", comm->size(),
                            " processes\n  Try without --ranks"));
+    }
     begin_process(*comm);
     return run_on_device(*comm, o.device, f);
   }
