@@ -149,7 +149,16 @@ TEST_CASE("onnx save: what a list of operators cannot say is refused") {
   Net net;  // in training mode: dropout draws, statistics move
   CHECK(refusal(net, {ones({2, 2, 4, 5})}) != "");
   net.drop.eval();
+  std::vector<std::vector<double>> before, after;
+  const auto buffers = [&](std::vector<std::vector<double>>& to) {
+    for (const nn::NamedTensor& t : net.named_buffers())
+      to.push_back(t.tensor.to(f64).to_vector<double>());
+  };
+  buffers(before);
   CHECK(mentions(refusal(net, {rand({2, 2, 4, 5})}), "running statistics in training mode?"));
+  buffers(after);
+  CHECK(before.size() == 3);
+  CHECK(after == before);  // a refused save moves nothing
   const Tensor x = ones({3});
   CHECK(mentions(refusal([](const Tensor& t) { return t * t.sum().item(); }, {x}), "item"));
   CHECK(refusal([](const Tensor& t) { return t + rand({3}); }, {x}) != "");
@@ -161,6 +170,26 @@ TEST_CASE("onnx save: what a list of operators cannot say is refused") {
                      },
                      {x}),
                  "a tensor that was there before is written"));
+  CHECK(kept.to_vector<float>() == std::vector<float>{1, 1, 1});
+  Tensor grid = tensor({1.F, 2.F, 3.F, 4.F}).reshape({2, 2});
+  CHECK(refusal(
+            [&](const Tensor& t) {
+              grid.select(1, 1).fill_(9);
+              grid.mul_(2);
+              grid.select(0, 1).add_(t.sum());
+              return grid;
+            },
+            {x}) != "");
+  CHECK(grid.to_vector<float>() == std::vector<float>{1, 2, 3, 4});
+  // Nor one whose function throws.
+  CHECK_THROWS_AS(onnx::save("f.onnx",
+                             [&](const Tensor& t) {
+                               kept.add_(t);
+                               return matmul(t, t.reshape({1, 3}));
+                             },
+                             {x}),
+                  ShapeError);
+  CHECK(kept.to_vector<float>() == std::vector<float>{1, 1, 1});
   CHECK(mentions(refusal(
                      [](const Tensor& t) {
                        Tensor y = t * 2;
