@@ -99,7 +99,10 @@ void add_models(Command app, int& code) {
       .show_default();
   c.add_option("--optimizer", o->optimizer).check(one_of(optimizer_names())).show_default();
   c.add_flag("--json", o->json, "one JSON object a line");
-  c.callback([o, &code] {
+  const auto raced = std::make_shared<bool>(false);
+  add_models_race(c, raced, code);
+  c.callback([o, raced, &code] {
+    if (*raced) return;
     show(*o);
     code = 0;
   });

@@ -35,6 +35,7 @@ ReportOptions Trainer::report() const {
   if (eval_) {
     ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4));
     ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
+    if (eval_->top5) ro.summary.emplace_back("among the first five", percent_text(*eval_->top5));
     if (eval_->bleu) ro.summary.emplace_back("BLEU", eval_->bleu->text());
   }
   if (c_.best_step > 0)
@@ -119,6 +120,7 @@ void Trainer::print_summary() const {
   add("train_loss", !std::isnan(loss_), loss_);
   add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
   add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
+  if (eval_ && eval_->top5) j.add("top5", *eval_->top5);
   if (eval_ && eval_->bleu) j.add("bleu", eval_->bleu->score);
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
