@@ -43,7 +43,7 @@ expect 2 "an integer of at least 1" --batch 0
 expect 2 "adamw" --optimizer adanw
 
 # models race: a line a model, and what it leaves.
-"$wt" models race resnet18_cifar mobilenet_v3_small --batch 1 --size 32 --seconds 0.001 --device cpu --json --out "$here/race" \
+"$wt" models race resnet18_cifar mobilenet_v3_small --batch 2 --size 32 --seconds 0.001 --device cpu --json --out "$here/race" \
   >"$here/raced" || fail "wt models race: exit code $?"
 [ "$(wc -l <"$here/raced")" -eq 2 ] || fail "wt models race: $(cat "$here/raced")"
 cmp -s "$here/raced" "$here/race/models.jsonl" || fail "models.jsonl has other lines than stdout"

@@ -62,7 +62,12 @@ class Pictures : public Recipe {
             .drop_last = true};
   }
   const char* item() const override { return "images"; }
-  std::vector<std::string> class_names() const override { return names_; }
+  // Of folders, or of a stranger's checkpoint: as a terminal may show them.
+  std::vector<std::string> class_names() const override {
+    std::vector<std::string> names;
+    for (const std::string& name : names_) names.push_back(printable(name));
+    return names;
+  }
   bool judges_top5() const override { return classes_ > 5; }
   Shape image_shape() const override { return {3, size_, size_}; }
   Tensor prepare(const Tensor& images) const override {

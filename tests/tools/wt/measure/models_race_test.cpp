@@ -66,6 +66,13 @@ TEST_CASE("row 83: ResNet-18 beside ResNet-50: forward, step, memory, FLOPs and 
   }
 }
 
+TEST_CASE("models race: two small pictures, of which batch norm makes what no training could use") {
+  const ModelsRace race =
+      race_models({.models = {"mobilenet_v2"}, .batch = 2, .size = 32, .seconds = 0.001});
+  REQUIRE(race.rows.size() == 1);
+  CHECK(race.rows[0].step_ms > 0);
+}
+
 TEST_CASE("models race: pictures that do not go through a model, and models of other things") {
   CHECK(mentions(message_of([] { race_models({.models = {"vit_small_patch16_224"}, .size = 64}); }),
                  "pictures of 64 x 64 do not go through vit_small_patch16_224, whose own are 224"));

@@ -10,6 +10,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/data/cifar.h"
+#include "warptape/data/resident.h"
 #include "warptape/nn/cifar_speedrun.h"
 #include "warptape/nn/models.h"
 #include "warptape/tests/optim/devices.h"
@@ -17,9 +18,8 @@
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/tiny_data.h"
-#include "warptape/tools/wt/recipes/recipe_training.h"
 #include "warptape/tools/wt/recipes/recipes.h"
-#include "warptape/tools/wt/reports/run_output.h"
+#include "warptape/tools/wt/training/run_metrics.h"
 #include "warptape/tools/wt/training/train.h"
 
 using namespace wt;
@@ -165,4 +165,34 @@ TEST_CASE("row 82: cifar with ResNet-18 learns, and goes on from a checkpoint wi
     run();
     CHECK(slurp(last) == whole);
   }
+}
+
+TEST_CASE(
+    "a rate of --schedule triangle rises from a fifth over 23 % of the steps and falls to 7 %") {
+  const TempDir dir;
+  wt_test::write_tiny_cifar(dir, 4);
+  TrainOptions o;
+  o.recipe = "cifar";
+  o.set = {"model=mlp"};
+  o.device = "cpu";
+  o.data = dir.path;
+  o.out = dir / "run";
+  o.batch = 10;
+  o.steps = 100;
+  o.lr = 1e-3;
+  o.schedule = "triangle";
+  o.log_every = 1;
+  o.quiet = true;
+  {
+    const CapturedOutput output;
+    REQUIRE(train(o) == 0);
+  }
+  const std::vector<wt::tools::StepRecord> steps = read_metrics(o.out + "/metrics.jsonl").steps;
+  REQUIRE(steps.size() == 100);
+  const auto is = [&](size_t step, double factor) {
+    return std::abs(steps[step].lr / o.lr - factor) < 1e-9;
+  };
+  CHECK(is(0, 0.2));
+  CHECK(is(23, 1));
+  CHECK(is(99, 1 - 0.93 * 76 / 77));
 }

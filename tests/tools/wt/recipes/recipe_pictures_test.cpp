@@ -235,6 +235,20 @@ TEST_CASE("imagenet-folder: a run learns, names its classes, and goes on with th
   CHECK_THROWS_AS(train(o), DataError);  // nor does the run go on
 }
 
+TEST_CASE(
+    "imagenet-folder: names of classes in a checkpoint are checked, and no terminal obeys them") {
+  const auto taken = [](const std::string& text) {
+    const auto recipe = made("", {"classes=2"});
+    recipe->take({{"recipe.classes", tensor(std::vector<u8>(text.begin(), text.end()))}});
+    return recipe->class_names();
+  };
+  CHECK(taken("ant/b\x1b[2J/") == std::vector<std::string>{"ant", "b\\x1b[2J"});
+  for (const char* wrong : {"ant/", "ant/bee", "ant/bee/cat/"})
+    CHECK(mentions(message_of([&] { taken(wrong); }), "and the model 2 classes"));
+  CHECK(mentions(message_of([] { made("")->take({}); }), "there are no names of the classes"));
+  CHECK(made("")->kept().empty());
+}
+
 TEST_CASE("imagenet-folder: three colours are told apart after a few epochs") {
   const TempDir dir;
   write_tree(dir / "tree", 0, 20);
