@@ -9,7 +9,7 @@
 namespace wt::tools {
 namespace {
 
-constexpr int kSteps = 3;  // the second has all of the optimizer's state, the third is like it
+constexpr int kCostSteps = 3;  // the second has all of the optimizer's state, the third is like it
 
 struct FlopCount final : profiler::Observer {
   double flops = 0;
@@ -20,7 +20,7 @@ void train(const models::ModelInfo& model, const ModelCostOptions& o) {
   const models::AnyModel net = model.make(model.classes);
   const auto optimizer = make_optimizer(net, {.name = o.optimizer});
   TrainStep step{net, *optimizer};
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCostSteps; ++i) {
     const models::AnyModel::Inputs batch = [&] {
       const CategoryScope scope(Category::dataset);
       return model.made_up_inputs(o.batch);

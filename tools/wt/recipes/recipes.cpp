@@ -26,7 +26,12 @@ const std::vector<RecipeInfo>& recipes() {
        make_charlm},
       {"fashion", "a CNN on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
        make_fashion},
-      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar}};
+      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar},
+      {"pinn",
+       "Burgers' equation by its residual (x.npy, t.npy, u.npy in --data to compare with; "
+       "synthetic: "
+       "computed)",
+       make_pinn}};
   return kAll;
 }
 

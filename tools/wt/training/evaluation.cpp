@@ -59,17 +59,31 @@ void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set) {
+  if (!r.classifies()) {
+    const nn::EvalScope eval(r.model());
+    const NoGrad no_grad;
+    EvalResult result;
+    result.measures = r.measures(set);
+    result.loss = result.measures.at(0).value;
+    return result;
+  }
   return evaluate_by(r, [&](const auto& list) { evaluate(r, set, r.defaults().eval_batch, list); });
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks) {
-  if (ranks.size() == 1) return evaluate(r, set);
+  if (ranks.size() == 1 || !r.classifies()) return evaluate(r, set);
   return evaluate_by(r, [&](const auto& list) {
     const dist::Share part = dist::share_of(ranks, set.size());
     if (part.count > 0)
       evaluate_part(r, set, {.batch = r.defaults().eval_batch, .sampler = part_of(part)}, list);
     dist::sum_metrics(ranks, list);
   });
+}
+
+Outcome outcome_of(Recipe& r, const data::AnyDataset& set, const std::string& data) {
+  const nn::EvalScope eval(r.model());
+  const NoGrad no_grad;
+  return r.outcome(set, data);
 }
 
 }  // namespace wt::tools
