@@ -4,8 +4,10 @@
 #include <cmath>
 #include <set>
 
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/random.h"
+#include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
@@ -143,7 +145,11 @@ TEST_CASE("row 49: counts, and what is refused", "[points]") {
     check_throws<UsageError>([&] { data::RandomPointSubset{.ratio = ratio}.count(10); },
                              "must be above 0 and at most 1");
   check_throws<UsageError>([] { data::RandomPointSubset{}.count(0); }, "there must be points");
-  check_throws<ShapeError>([] { data::RandomPointSubset{}(zeros({4, 3}), 2); }, "axis must be 0");
-  check_throws<ShapeError>([] { data::RandomPointSubset{}(zeros({4}), 1); },
+  check_throws<ShapeError>(
+      [] {
+        (void)data::RandomPointSubset{}(zeros({4, 3}), 2);
+      },
+      "axis must be 0");
+  check_throws<ShapeError>([] { (void)data::RandomPointSubset{}(zeros({4}), 1); },
                            "expected points along axis 1");
 }

@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/random.h"
+#include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/captured_output.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
