@@ -31,7 +31,9 @@ const std::vector<RecipeInfo>& recipes() {
        "Burgers' equation by its residual (x.npy, t.npy, u.npy in --data to compare with; "
        "synthetic: "
        "computed)",
-       make_pinn}};
+       make_pinn},
+      {"sdf", "signed distances of several meshes by one network (a folder of meshes in --data)",
+       make_sdf}};
   return kAll;
 }
 

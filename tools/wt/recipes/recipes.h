@@ -136,5 +136,6 @@ std::unique_ptr<Recipe> make_charlm(Settings s);
 std::unique_ptr<Recipe> make_fashion(Settings s);
 std::unique_ptr<Recipe> make_cifar(Settings s);
 std::unique_ptr<Recipe> make_pinn(Settings s);
+std::unique_ptr<Recipe> make_sdf(Settings s);
 
 }  // namespace wt::tools
