@@ -33,7 +33,9 @@ const std::vector<RecipeInfo>& recipes() {
        "computed)",
        make_pinn},
       {"sdf", "signed distances of several meshes by one network (a folder of meshes in --data)",
-       make_sdf}};
+       make_sdf},
+      {"points", "a PointNet on clouds of points of meshes (a folder of meshes in --data)",
+       make_points}};
   return kAll;
 }
 

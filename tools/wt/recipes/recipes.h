@@ -137,5 +137,6 @@ std::unique_ptr<Recipe> make_fashion(Settings s);
 std::unique_ptr<Recipe> make_cifar(Settings s);
 std::unique_ptr<Recipe> make_pinn(Settings s);
 std::unique_ptr<Recipe> make_sdf(Settings s);
+std::unique_ptr<Recipe> make_points(Settings s);
 
 }  // namespace wt::tools
