@@ -96,7 +96,8 @@ SaveOptions with_names(M& net, SaveOptions o) {
 // form in ONNX at once, with their lines and modules; for what save_graph() refuses too (values on
 // the host, random numbers, running statistics that move); for names that stand twice and axes that
 // are none; for 2 GiB or more, the most that such a file can have. CheckpointError where the file
-// cannot be written. The file that was there is left then.
+// cannot be written. The file that was there is left then, and tensors that the function's
+// operators have written over are as before.
 template <class F, size_t N>
 void save(const std::string& path, F&& f, const Tensor (&example)[N],
           const SaveOptions& options = {}, Frame at = Frame::here()) {
@@ -114,8 +115,9 @@ void save(const std::string& path, F&& f, const Tensor (&example)[N],
 class WT_API Graph {
  public:
   // Reads a file and puts its constants on `d`. Throws DataError, with file and byte, for what is
-  // no whole ONNX model, for more memory than the limits allow, and for operators, attributes and
-  // dtypes that are not read: all of them, named at once. Nothing of such a file is kept.
+  // no whole ONNX model, for more memory than the limits allow, and for operators, attributes,
+  // results and dtypes that are not read: all of them, named at once. What depends on the inputs'
+  // sizes and dtypes is for run() to refuse. Nothing of such a file is kept.
   static Graph load(const std::string& path, Device d = Device::cpu(),
                     const ParseLimits& limits = {});
 
@@ -136,8 +138,8 @@ class WT_API Graph {
 
   // The results, in the file's order. Nothing is recorded for backward unless an input or a
   // constant requires grad. Throws UsageError for another number of inputs, DtypeError, ShapeError
-  // and PlacementError for one that is not what the file says, and what operators throw, with the
-  // node's name.
+  // and PlacementError for one that is not what the file says, and what operators throw, of the
+  // kind that it has and with the node's name.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, Frame at = Frame::here()) const;
   // Of a graph with one result.
   template <std::same_as<Tensor>... T>

@@ -23,6 +23,8 @@ struct PoolShape {
   // elements behind the input count too; divisor other than 0 takes their place.
   bool count_padding = true;
   i64 divisor = 0;
+  // How `out` came about, for autograd/onnx, which writes the operator down; kernels read `out`.
+  bool ceil_mode = false;
 
   i64 x_numel() const { return batch * channels * in[0] * in[1] * in[2]; }
   i64 y_numel() const { return batch * channels * out[0] * out[1] * out[2]; }

@@ -62,7 +62,7 @@ WT_API Decoder decoder_of(const Gpt2& net);
 // computing its whole text anew for every token would give, up to the rounding of sums. The model
 // is in eval mode meanwhile. Throws UsageError for options that make no sense, no prompts or empty
 // ones, and rows that outgrow the context, IndexError for ids outside the vocabulary, each naming
-// all such rows; NumericError where a logit is NaN.
+// all such rows; NumericError where a logit is NaN or infinite, -infinity aside.
 WT_API std::vector<std::vector<i64>> generate(const Decoder& decoder,
                                               const std::vector<std::vector<i64>>& prompts,
                                               const GenerateOptions& o = {});
@@ -73,7 +73,8 @@ WT_API std::vector<std::vector<i64>> generate(const Gpt2& net,
 // What generate() makes of the logits after `text`, before it draws: out means -infinity.
 WT_API void process_logits(std::span<double> logits, std::span<const i64> text,
                            const GenerateOptions& o);
-// A token by softmax(logits), from a uniform number in [0, 1).
+// A token by softmax(logits), from a uniform number in [0, 1). NumericError where the largest is
+// not finite: process_logits() may make it so, by a tiny temperature.
 WT_API i64 draw_token(std::span<const double> logits, double uniform);
 
 }  // namespace wt::models

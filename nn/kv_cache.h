@@ -45,8 +45,8 @@ class WT_API KvCache {
   void begin(i64 tokens, std::vector<i64> counts = {});
   void end();
 
-  // Of the step, for a forward: i64, where its tokens are in their rows: [tokens] if all rows are
-  // equally long, else [batch, tokens].
+  // Of the step, for a forward: i64, where its tokens are in their rows: [tokens] if they are at
+  // the same places in all of them, else [batch, tokens].
   const Tensor& positions() const { return positions_; }
   // q, k, v [batch, heads, tokens, channels]: keeps k and v and returns what each query sees of the
   // tokens up to its own, in the shape of q.
@@ -66,8 +66,9 @@ class WT_API KvCache {
   // Of the step:
   std::vector<i64> counts_;
   i64 tokens_ = 0, seen_ = 0;  // keys that the longest row's last query sees
-  bool even_ = true;           // all rows are equally long
+  bool even_ = true;           // all rows are equally long, and written
   Tensor positions_, rows_;    // rows_: i64 [batch, 1], where they are not even
+  Tensor written_;             // i64: the rows that keep what is new, where not all do
   Tensor mask_;                // bool [batch or 1, 1, tokens, seen]; undefined: nothing to hide
 };
 

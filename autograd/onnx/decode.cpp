@@ -62,10 +62,11 @@ TensorProto parse_tensor(ProtoReader r) {
   TensorProto t;
   Payload p;
   std::vector<i64> sizes;
+  const u64 before = r.source().taken;
   i64 dtype = 0;
   while (r.next()) switch (r.field()) {
       case 1:
-        r.numbers(sizes);
+        r.numbers(sizes, kMaxDims);
         break;
       case 2:
         dtype = r.number();
@@ -101,8 +102,6 @@ TensorProto parse_tensor(ProtoReader r) {
   if (p.outside) r.fail(str(who, " lies in a file of its own, which is not read"));
   const std::optional<DType> is = dtype_of_onnx(dtype);
   if (!is) r.fail(str(who, " has dtype ", onnx_dtype_name(dtype), ", which is not read"));
-  if (sizes.size() > size_t(kMaxDims))
-    r.fail(str(who, " has ", sizes.size(), " dimensions, at most ", kMaxDims));
   u64 bytes = u64(item_size(*is));
   bool countable = true;
   for (const i64 n : sizes) {
@@ -114,6 +113,8 @@ TensorProto parse_tensor(ProtoReader r) {
   const u64 have = p.has_raw ? p.raw.size() : u64(numbers_in(*is, p)) * u64(item_size(*is));
   if (!countable || have != bytes)
     r.fail(str(who, " of shape ", Shape(sizes), " has ", have, " bytes"));
+  r.source().taken = before;  // the lists go
+  r.source().take(r, bytes);
   t.value = empty(Shape(sizes), {.dtype = *is, .device = Device::cpu()});
   if (p.has_raw && bytes > 0)
     p.raw.copy(static_cast<char*>(t.value.impl()->data), p.raw.size());

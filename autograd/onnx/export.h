@@ -82,6 +82,10 @@ class OpExport {
     return find(own_.op, ContractTable<A>::kName);
   }
   template <class A>
+  const TracedKernel* twin_kernel() const {
+    return find(twin_.op, ContractTable<A>::kName);
+  }
+  template <class A>
   const A& args() const {
     return args_of<A>(own_);
   }
@@ -136,6 +140,9 @@ void add_reduce_exporters(Exporters& to);
 void add_layer_exporters(Exporters& to);
 void add_norm_exporters(Exporters& to);
 void add_product_exporters(Exporters& to);
+
+// Equal, or both NaN.
+inline bool same_number(double a, double b) { return a == b || (a != a && b != b); }
 
 // f(x), x and the result of dtype t.
 std::string write_activation(GraphWriter& w, Activation f, const std::string& x, DType t);

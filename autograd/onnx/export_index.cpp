@@ -20,13 +20,16 @@ void index_select(OpExport& e) {
 }
 void scatter(OpExport& e) {
   const ScatterArgs& a = e.args<ScatterArgs>();
-  if (e.of(1).shape() != e.of(2).shape()) e.refuse("a source that is larger than the index");
+  if (e.of(1).shape() != e.of(2).shape() || e.twin_of(1).shape() != e.twin_of(2).shape())
+    e.refuse("a source that is larger than the index");
   Attributes how{attribute("axis", i64{a.axis})};
   if (a.mode == ScatterMode::add) how.push_back(attribute("reduction", "add"));
   e.put(e.w.node("ScatterElements", {e.in(0), e.in(1), e.in(2)}, how));
 }
 void one_hot(OpExport& e) {
-  const i64 classes = e.out().geometry().shape[e.out().geometry().ndim - 1];
+  const int last = e.out().geometry().ndim - 1;
+  const i64 classes = e.out().geometry().shape[last];
+  e.same(!e.dynamic(0, last), "the number of classes");
   const std::string yes = e.w.integers({0, 1});
   e.put(e.w.node("OneHot", {e.in(0, DType::i64), e.w.integers({classes}), yes},
                  {attribute("axis", i64{-1})}));

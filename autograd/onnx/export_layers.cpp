@@ -21,6 +21,11 @@ struct Spatial {
   std::string out(const std::string& y) const {
     return alone ? e.w.node("Squeeze", {y, e.w.integers({0})}) : y;
   }
+  bool dynamic() const {
+    bool any = false;
+    for (int d = 1; d <= axes; ++d) any |= e.dynamic_in(0, e.of(0).geometry().ndim - d);
+    return any;
+  }
   // The last `axes` of three.
   std::vector<i64> of(const i64* three) const { return {three + 3 - axes, three + 3}; }
   // The same behind and before.
@@ -73,13 +78,15 @@ void conv_transpose(OpExport& e) {
   e.put(at.out(e.w.node("ConvTranspose", inputs, how)));
 }
 
-// More windows than fit: ceil_mode.
+// Where fixed sizes fit exactly the file need not say it: readers differ about windows that would
+// begin behind the input.
 bool rounds_up(const Spatial& at, const PoolShape& s) {
+  bool more = at.dynamic();
   for (int d = 3 - at.axes; d < 3; ++d) {
     const i64 reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
-    if (s.out[d] > (s.in[d] + 2 * s.padding[d] - reach) / s.stride[d] + 1) return true;
+    more |= s.out[d] > (s.in[d] + 2 * s.padding[d] - reach) / s.stride[d] + 1;
   }
-  return false;
+  return s.ceil_mode && more;
 }
 Attributes pool_attributes(const Spatial& at, const PoolShape& s) {
   Attributes how{attribute("kernel_shape", at.of(s.kernel)), attribute("pads", at.both(s.padding)),
@@ -108,8 +115,7 @@ bool whole(OpExport& e, const Spatial& at, const PoolShape& s, const char* op) {
   const DType t = e.out().dtype();
   if (!s.adaptive) return false;
   if (to_one(at, s)) return e.put(at.out(e.w.node(op, {at.in(t)}))), true;
-  for (int d = 1; d <= at.axes; ++d)
-    e.same(!e.dynamic_in(0, e.of(0).geometry().ndim - d), "the size of its windows");
+  e.same(!at.dynamic(), "the size of its windows");
   return false;
 }
 
@@ -131,8 +137,7 @@ void avg_pool(OpExport& e) {
   if (whole(e, at, a.shape, "GlobalAveragePool")) return;
   const PoolShape s = a.shape.adaptive ? even(e, at, a.shape) : a.shape;
   Attributes how = pool_attributes(at, s);
-  const bool up = rounds_up(at, s);
-  if (up && s.divisor != 0) e.refuse("a divisor beside ceil_mode");
+  if (rounds_up(at, s) && s.divisor != 0) e.refuse("a divisor beside ceil_mode");
   how.push_back(attribute("count_include_pad", i64(s.count_padding || s.divisor != 0)));
   std::string y = e.w.node("AveragePool", {at.in(t)}, how);
   if (s.divisor != 0) y = e.w.node("Mul", {y, e.w.number(t, double(s.taps()) / double(s.divisor))});

@@ -85,15 +85,21 @@ void hardsigmoid(OpExport& e) {
                  {attribute("alpha", 1.0 / 6), attribute("beta", 0.5)}));
 }
 void elu(OpExport& e) {
-  const double alpha = e.args<PointwiseArgs<pw::Elu>>().f.alpha;
+  using Args = PointwiseArgs<pw::Elu>;
+  const double alpha = e.args<Args>().f.alpha;
+  e.same(alpha == e.twin_args<Args>().f.alpha, "alpha");
   e.put(e.w.node("Elu", {e.in(0, e.out().dtype())}, {attribute("alpha", alpha)}));
 }
 void leaky_relu(OpExport& e) {
-  const double slope = e.args<PointwiseArgs<pw::LeakyRelu>>().f.slope;
+  using Args = PointwiseArgs<pw::LeakyRelu>;
+  const double slope = e.args<Args>().f.slope;
+  e.same(slope == e.twin_args<Args>().f.slope, "its slope");
   e.put(e.w.node("LeakyRelu", {e.in(0, e.out().dtype())}, {attribute("alpha", slope)}));
 }
 void softplus(OpExport& e) {
-  const pw::Softplus f = e.args<PointwiseArgs<pw::Softplus>>().f;
+  using Args = PointwiseArgs<pw::Softplus>;
+  const pw::Softplus f = e.args<Args>().f;
+  e.same(f.beta == e.twin_args<Args>().f.beta, "beta");
   const DType t = e.out().dtype();
   const std::string x = e.in(0, t);
   if (f.beta == 1) return e.put(e.w.node("Softplus", {x}));
@@ -101,7 +107,11 @@ void softplus(OpExport& e) {
   e.put(e.w.node("Div", {e.w.node("Softplus", {e.w.node("Mul", {x, beta})}), beta}));
 }
 void clamp(OpExport& e) {
-  const pw::Clamp f = e.args<PointwiseArgs<pw::Clamp>>().f;
+  using Args = PointwiseArgs<pw::Clamp>;
+  const pw::Clamp f = e.args<Args>().f, f2 = e.twin_args<Args>().f;
+  e.same(same_number(f.lo, f2.lo) && same_number(f.hi, f2.hi) && f.lo_int == f2.lo_int &&
+             f.hi_int == f2.hi_int,
+         "a bound");
   const DType t = e.out().dtype();
   const bool whole = !is_floating(t);
   const auto bound = [&](double of, i64 of_int, bool low) -> std::string {
@@ -120,7 +130,11 @@ void relu6(OpExport& e) {
   e.put(e.w.node("Clip", {e.in(0, t), e.w.number(t, 0.0), e.w.number(t, 6.0)}));
 }
 void nan_to_num(OpExport& e) {
-  const pw::NanToNum f = e.args<PointwiseArgs<pw::NanToNum>>().f;
+  using Args = PointwiseArgs<pw::NanToNum>;
+  const pw::NanToNum f = e.args<Args>().f, f2 = e.twin_args<Args>().f;
+  e.same(same_number(f.nan, f2.nan) && same_number(f.posinf, f2.posinf) &&
+             same_number(f.neginf, f2.neginf),
+         "a number");
   const DType t = e.out().dtype();
   std::string x = e.in(0, t);
   if (!is_floating(t)) return e.put(e.w.node("Identity", {x}));
@@ -150,13 +164,17 @@ struct Pair {
   DType dtype;  // of both
 };
 
+template <class Args>
+void same_scalars(OpExport& e, const Args& a, const Args& b) {
+  e.same(same_number(a.scalar, b.scalar) && a.scalar_int == b.scalar_int, "a number");
+}
+
 template <class F>
 Pair pair(OpExport& e) {
   using Args = PointwiseArgs<F>;
   const Args& k = e.args<Args>();
   const std::vector<TracedKernel::Seen>& seen = e.kernel<Args>()->views;
-  e.same(k.scalar == e.twin_args<Args>().scalar && k.scalar_int == e.twin_args<Args>().scalar_int,
-         "a number");
+  same_scalars(e, k, e.twin_args<Args>());
   const DType t = (seen[1].there ? seen[1] : seen[2]).geometry.dtype;
   int next = 0;
   Pair p{.a = {}, .b = {}, .dtype = t};
@@ -218,13 +236,16 @@ void bitwise_and(OpExport& e) { logical<pw::BitwiseAnd>(e, "And", true); }
 void bitwise_or(OpExport& e) { logical<pw::BitwiseOr>(e, "Or", true); }
 void bitwise_xor(OpExport& e) { logical<pw::BitwiseXor>(e, "Xor", true); }
 
+// Of an infinite larger one what is taken off is 0: inf - inf is no number.
 void logaddexp(OpExport& e) {
   const Pair p = pair<pw::LogAddExp>(e);
   const std::string top = e.w.node("Max", {p.a, p.b});
+  const std::string off =
+      e.w.node("Where", {e.w.node("IsInf", {top}), e.w.number(p.dtype, 0.0), top});
   const auto part = [&](const std::string& x) {
-    return e.w.node("Exp", {e.w.node("Sub", {x, top})});
+    return e.w.node("Exp", {e.w.node("Sub", {x, off})});
   };
-  e.put(e.w.node("Add", {top, e.w.node("Log", {e.w.node("Add", {part(p.a), part(p.b)})})}));
+  e.put(e.w.node("Add", {off, e.w.node("Log", {e.w.node("Add", {part(p.a), part(p.b)})})}));
 }
 
 // a - floor(a / b) b.
@@ -256,7 +277,7 @@ void where(OpExport& e) {
   using Args = PointwiseArgs<pw::Where>;
   const Args& k = e.args<Args>();
   const std::vector<TracedKernel::Seen>& seen = e.kernel<Args>()->views;
-  e.same(k.scalar == e.twin_args<Args>().scalar, "a number");
+  same_scalars(e, k, e.twin_args<Args>());
   const DType t = e.out().dtype();
   Texts inputs{e.in(0, DType::boolean)};
   int next = 1;
@@ -271,7 +292,7 @@ void lerp(OpExport& e) {
   using Args = PointwiseArgs<pw::Lerp>;
   const Args& k = e.args<Args>();
   const DType t = e.out().dtype();
-  e.same(k.scalar == e.twin_args<Args>().scalar, "a number");
+  same_scalars(e, k, e.twin_args<Args>());
   if (!e.kernel<Args>()->views[1].there || !e.kernel<Args>()->views[2].there)
     e.refuse("a number as an end");
   const std::string a = e.in(0, t), b = e.in(1, t);

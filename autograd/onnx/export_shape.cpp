@@ -27,13 +27,14 @@ void reshape(OpExport& e) { e.put(e.w.node("Reshape", {e.in(0), e.shape_like_out
 
 void permute(OpExport& e) {
   const Geometry &x = e.of(0).geometry(), &y = e.out().geometry();
+  const Geometry &x2 = e.twin_of(0).geometry(), &y2 = e.twin_out().geometry();
   // Axes of one size and stride may change places.
   std::vector<i64> order;
   u32 used = 0;
   for (int d = 0; d < y.ndim; ++d)
     for (int a = 0; a < x.ndim; ++a)
       if (!(used >> a & 1) && x.shape[a] == y.shape[d] && x.strides[a] == y.strides[d] &&
-          e.twin_of(0).geometry().shape[a] == e.twin_out().geometry().shape[d]) {
+          x2.shape[a] == y2.shape[d] && x2.strides[a] == y2.strides[d]) {
         order.push_back(a);
         used |= 1u << a;
         break;
@@ -61,16 +62,15 @@ void expand(OpExport& e) {
 
 void squeeze(OpExport& e) {
   const Geometry &x = e.of(0).geometry(), &y = e.out().geometry();
+  const Geometry &x2 = e.twin_of(0).geometry(), &y2 = e.twin_out().geometry();
   std::vector<i64> axes;
   int next = 0;
   for (int a = 0; a < x.ndim; ++a) {
-    // With as many axes left as are wanted, the rest is kept.
-    const bool one = x.shape[a] == 1 && e.twin_of(0).geometry().shape[a] == 1;
-    const bool dropped = x.ndim - a > y.ndim - next && one;
-    if (dropped)
-      axes.push_back(a);
-    else
+    // What is the result's next axis is kept: among neighbours of size 1 each is as good.
+    if (next < y.ndim && x.shape[a] == y.shape[next] && x2.shape[a] == y2.shape[next])
       ++next;
+    else
+      axes.push_back(a);
   }
   if (axes.empty()) return identity(e);
   e.put(e.w.node("Squeeze", {e.in(0), e.w.integers(axes)}));
@@ -85,21 +85,26 @@ void unsqueeze(OpExport& e) {
   e.put(e.w.node("Unsqueeze", {e.in(0), e.w.integers({at})}));
 }
 
-// The axis that select() took: the others are y's.
+// Whether y is x at one place of axis a, `offset` elements behind x's start.
+bool without_axis(const Geometry& x, const Geometry& y, int a, i64 offset) {
+  for (int d = 0; d < y.ndim; ++d) {
+    const int from = d < a ? d : d + 1;
+    if (x.shape[from] != y.shape[d] || x.strides[from] != y.strides[d]) return false;
+  }
+  const i64 step = x.strides[a];
+  return step == 0 ? offset == 0 : offset % step == 0 && offset / step < x.shape[a];
+}
+
+// The axis that select() took: the others are y's, in both traces, as sizes of 1 are alike.
 void select(OpExport& e) {
   const Geometry &x = e.of(0).geometry(), &y = e.out().geometry();
+  const Geometry &x2 = e.twin_of(0).geometry(), &y2 = e.twin_out().geometry();
   const i64 offset = offset_of(e.of(0), e.out());
+  const i64 twin = offset_of(e.twin_of(0), e.twin_out());
   for (int a = 0; a < x.ndim; ++a) {
-    bool fits = x.strides[a] == 0 ? offset == 0 : offset % x.strides[a] == 0;
-    for (int d = 0; d < y.ndim; ++d) {
-      const int from = d < a ? d : d + 1;
-      fits &= x.shape[from] == y.shape[d] && x.strides[from] == y.strides[d];
-    }
+    if (!without_axis(x, y, a, offset) || !without_axis(x2, y2, a, twin)) continue;
     const i64 index = x.strides[a] ? offset / x.strides[a] : 0;
-    if (!fits || index >= x.shape[a]) continue;
-    const i64 twin = offset_of(e.twin_of(0), e.twin_out());
-    const i64 step = e.twin_of(0).geometry().strides[a];
-    const i64 size = x.shape[a], twin_size = e.twin_of(0).geometry().shape[a];
+    const i64 step = x2.strides[a], size = x.shape[a], twin_size = x2.shape[a];
     i64 wanted = index;
     if (step != 0 && twin != index * step) {  // counted from the end
       if (twin / step - twin_size != index - size) e.refuse("its index depends on a dynamic size");
@@ -123,20 +128,25 @@ void slice(OpExport& e) {
     if (offset != 0) e.refuse("its axis cannot be told");
     return identity(e);
   }
-  const i64 stride = x.strides[axis], begin = stride ? offset / stride : 0;
-  const i64 step = y.shape[axis] > 1 && stride ? y.strides[axis] / stride : 1;
-  if (stride == 0) e.refuse("of an expanded axis");
-  const i64 begin2 = offset2 / x2.strides[axis];
-  const i64 end = begin + (y.shape[axis] - 1) * step + 1;
-  const i64 end2 = begin2 + (y2.shape[axis] - 1) * step + 1;
+  const i64 stride = x.strides[axis], stride2 = x2.strides[axis];
+  if (stride == 0 || stride2 == 0) e.refuse("of an expanded axis");
+  const i64 begin = offset / stride, begin2 = offset2 / stride2;
+  const i64 by = y.shape[axis] > 1    ? y.strides[axis] / stride
+                 : y2.shape[axis] > 1 ? y2.strides[axis] / stride2
+                                      : 1;
+  const i64 last = begin + (y.shape[axis] - 1) * by, last2 = begin2 + (y2.shape[axis] - 1) * by;
   const i64 n = x.shape[axis], n2 = x2.shape[axis];
   // What moves with the axis' size is counted from its end.
-  const auto place = [&](i64 own, i64 twin) -> i64 {
-    if (own == twin) return own;
-    if (own - n != twin - n2) e.refuse("its bounds depend on a dynamic size");
-    return own == n ? kEnd : own - n;
-  };
-  e.put(write_slice(e.w, e.in(0), axis, place(begin, begin2), place(end, end2), step));
+  if (begin != begin2 && begin - n != begin2 - n2) e.refuse("its bounds depend on a dynamic size");
+  i64 end = last + 1;
+  if (last != last2) {
+    // The slice ended up to a step behind its last element: where that may have been the axis' end
+    // it was.
+    const i64 behind = std::min({last + by - n, last2 + by - n2, i64{0}});
+    if (behind <= last - n || behind <= last2 - n2) e.refuse("its bounds depend on a dynamic size");
+    end = behind == 0 ? kEnd : behind;
+  }
+  e.put(write_slice(e.w, e.in(0), axis, begin == begin2 ? begin : begin - n, end, by));
 }
 
 void cat(OpExport& e) {
@@ -145,6 +155,7 @@ void cat(OpExport& e) {
   int axis = -1;
   for (int i = 0; i < e.operands(); ++i) {
     const Geometry& x = e.of(i).geometry();
+    e.same((x.numel == 0) == (e.twin_of(i).geometry().numel == 0), "whether a part is empty");
     if (x.numel == 0) continue;
     parts.push_back(e.in(i, e.out().dtype()));
     for (int d = 0; d < y.ndim; ++d)
@@ -155,7 +166,7 @@ void cat(OpExport& e) {
   e.put(e.w.node("Concat", parts, {attribute("axis", i64{axis})}));
 }
 
-// Where `part` begins in `whole`, by axis.
+// Where `part` begins in `whole`, by axis; 0 of an expanded axis, whose elements are one.
 Shape begin_of(const TracedKernel::Seen& part, const TracedValue& whole) {
   const Geometry& g = whole.geometry();
   i64 offset =
@@ -166,45 +177,51 @@ Shape begin_of(const TracedKernel::Seen& part, const TracedValue& whole) {
   for (int d = 0; d < g.ndim; ++d) order.push_back(d), at[d] = 0;
   std::sort(order.begin(), order.end(), [&](int a, int b) { return g.strides[a] > g.strides[b]; });
   for (const int d : order) {
-    if (g.shape[d] == 1) continue;
+    if (g.shape[d] == 1 || g.strides[d] == 0) continue;
     at[d] = offset / g.strides[d];
     offset %= g.strides[d];
   }
   return at;
 }
 
-void pad(OpExport& e) {
-  const TracedKernel* copy = e.kernel<CopyArgs>();
-  const TracedKernel* fill = e.kernel<FillArgs>();
-  if (!copy || e.of(0).geometry().numel == 0) e.refuse("nothing of its operand is left");
-  const Geometry &x = e.of(0).geometry(), &y = e.out().geometry();
-  const Shape to = begin_of(copy->views[0], e.out()), from = begin_of(copy->views[1], e.of(0));
+// Before all axes, then behind them; below 0 where elements are cut off. The copy tells.
+std::vector<i64> pads_of(const TracedKernel& copy, const TracedValue& operand,
+                         const TracedValue& result) {
+  const Geometry &x = operand.geometry(), &y = result.geometry();
+  const Shape to = begin_of(copy.views[0], result), from = begin_of(copy.views[1], operand);
   std::vector<i64> before, after;
   for (int d = 0; d < x.ndim; ++d) {
-    const i64 kept = copy->views[0].geometry.shape[d];
+    const i64 kept = copy.views[0].geometry.shape[d];
     before.push_back(to[d] > 0 ? to[d] : -from[d]);
     const i64 behind = y.shape[d] - to[d] - kept, cropped = x.shape[d] - from[d] - kept;
     after.push_back(behind > 0 ? behind : -cropped);
-    if (e.dynamic_in(0, d) && e.twin_out().geometry().shape[d] !=
-                                  e.twin_of(0).geometry().shape[d] + before.back() + after.back())
-      e.refuse("its numbers depend on a dynamic size");
   }
   before.insert(before.end(), after.begin(), after.end());
-  Texts inputs{e.in(0), e.w.integers(before)};
+  return before;
+}
+
+void pad(OpExport& e) {
+  const TracedKernel *copy = e.kernel<CopyArgs>(), *copy2 = e.twin_kernel<CopyArgs>();
+  const TracedKernel *fill = e.kernel<FillArgs>(), *fill2 = e.twin_kernel<FillArgs>();
+  if (!copy || !copy2 || e.of(0).geometry().numel == 0) e.refuse("nothing of its operand is left");
+  const std::vector<i64> pads = pads_of(*copy, e.of(0), e.out());
+  e.same(pads == pads_of(*copy2, e.twin_of(0), e.twin_out()) && bool(fill) == bool(fill2), "a pad");
+  Texts inputs{e.in(0), e.w.integers(pads)};
   if (fill) {
     const DType t = e.out().dtype();
-    const FillArgs& f = e.args<FillArgs>();
+    const FillArgs &f = e.args<FillArgs>(), &f2 = e.twin_args<FillArgs>();
+    e.same(same_number(f.f, f2.f) && f.i == f2.i, "a number");
     inputs.push_back(e.w.number(t, is_floating(t) ? Scalar(f.f) : Scalar(f.i)));
   }
   e.put(e.w.node("Pad", inputs, {attribute("mode", "constant")}));
 }
 
 void flip(OpExport& e) {
-  const TracedKernel* copy = e.kernel<CopyArgs>();
-  if (!copy) e.refuse("a result without elements");
+  const TracedKernel *copy = e.kernel<CopyArgs>(), *copy2 = e.twin_kernel<CopyArgs>();
+  if (!copy || !copy2) e.refuse("a result without elements");
   std::vector<i64> axes, first, last, steps;
   for (int d = 0; d < e.of(0).geometry().ndim; ++d)
-    if (copy->views[1].geometry.strides[d] < 0)
+    if (copy->views[1].geometry.strides[d] < 0 || copy2->views[1].geometry.strides[d] < 0)
       axes.push_back(d), first.push_back(-1), last.push_back(-kEnd), steps.push_back(-1);
   if (axes.empty()) return e.put(e.w.node("Identity", {e.in(0)}));
   e.put(e.w.node("Slice", {e.in(0), e.w.integers(first), e.w.integers(last), e.w.integers(axes),
@@ -214,7 +231,8 @@ void flip(OpExport& e) {
 // Of an operator in place: what is written, as far as the tensor.
 void copy_(OpExport& e) {
   const DType t = e.out().dtype();
-  if (e.of(1).shape() == e.out().shape()) return e.put(e.in(1, t));
+  if (e.of(1).shape() == e.out().shape() && e.twin_of(1).shape() == e.twin_out().shape())
+    return e.put(e.in(1, t));
   for (int d = 0; d < e.out().geometry().ndim; ++d)
     if (e.dynamic(0, d))
       return e.put(e.w.node("Expand", {e.in(1, t), e.w.node("Shape", {e.in(0)})}));
@@ -236,8 +254,8 @@ void resize_axis(OpExport& e) {
     how.push_back(attribute("coordinate_transformation_mode", exact ? "half_pixel" : "asymmetric"));
     how.push_back(attribute("nearest_mode", exact ? "round_prefer_ceil" : "floor"));
   }
-  const bool moves = e.dynamic_in(0, a.axis);
-  e.same(!moves || a.map.scale > 0, "its size");
+  e.same(a.map.scale == e.twin_args<ResizeArgs>().map.scale, "its scale");
+  e.same(a.map.scale > 0 || a.map.out == e.twin_args<ResizeArgs>().map.out, "its size");
   if (a.map.scale > 0) {
     std::vector<float> scales(size_t(ndim), 1.0F);
     scales[size_t(a.axis)] = float(a.map.scale);

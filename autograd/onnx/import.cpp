@@ -22,59 +22,6 @@ const Importers& importers() {
   return all;
 }
 
-// --- a node that runs ---
-
-void NodeCall::fail(const std::string& what) const {
-  throw UsageError(
-      str("[onnx] ", printable(node_.op_type), " '", printable(node_.name), "': ", what));
-}
-void NodeCall::require(bool holds, const std::string& what) const {
-  if (!holds) fail(what);
-}
-const Tensor& NodeCall::in(size_t i) const {
-  if (!has(i)) fail(str("input ", i, " is missing"));
-  return inputs_[i];
-}
-i64 NodeCall::integer(std::string_view name, i64 otherwise) const {
-  const AttributeProto* a = node_.find(name);
-  if (!a) return otherwise;
-  require(a->kind == AttributeProto::Kind::integer, str(name, " is no integer"));
-  return a->i;
-}
-double NodeCall::real(std::string_view name, double otherwise) const {
-  const AttributeProto* a = node_.find(name);
-  if (!a) return otherwise;
-  require(a->kind == AttributeProto::Kind::real, str(name, " is no float"));
-  return double(a->f);
-}
-std::string NodeCall::text(std::string_view name, const char* otherwise) const {
-  const AttributeProto* a = node_.find(name);
-  if (!a) return otherwise;
-  require(a->kind == AttributeProto::Kind::text, str(name, " is no text"));
-  return a->s;
-}
-std::vector<i64> NodeCall::integers(std::string_view name) const {
-  const AttributeProto* a = node_.find(name);
-  if (!a) return {};
-  require(a->kind == AttributeProto::Kind::integers, str(name, " is no list of integers"));
-  return a->ints;
-}
-std::vector<i64> NodeCall::values(size_t i) const {
-  const Tensor& t = in(i);
-  require(t.ndim() <= 1 && !is_floating(t.dtype()), str("input ", i, " is no list of integers"));
-  std::vector<i64> v = t.to(DType::i64).to_vector<i64>();
-  require(!v.empty() || t.ndim() == 1, str("input ", i, " is empty"));
-  return v;
-}
-std::vector<i64> NodeCall::integers_or_input(std::string_view name, size_t i) const {
-  return has(i) ? values(i) : integers(name);
-}
-int NodeCall::axis(i64 axis) const {
-  const int n = in(0).ndim();
-  require(axis >= -n && axis < n, str("axis ", axis, " is outside of ", n, " dimensions"));
-  return int(axis < 0 ? axis + n : axis);
-}
-
 // --- the graph ---
 
 struct Graph::State {
@@ -137,8 +84,15 @@ std::string unread_of(const NodeProto& n, i64 opset) {
   if (n.inputs.size() < importer.least || n.inputs.size() > importer.most)
     return str(op, " with ", n.inputs.size(), " inputs");
   if (n.outputs.empty()) return str(op, " without a result");
-  if (n.op_type == "GroupNormalization" && opset < 21) return str(op, " before opset 21");
-  return "";
+  for (size_t k = n.outputs.size(); k-- > importer.results;)
+    if (!n.outputs[k].empty()) return str(op, " with ", k + 1, " results");
+  if (!importer.unread) return "";
+  try {
+    const std::string what = importer.unread(NodeCall(n, opset, {}, Device::cpu()));
+    return what.empty() ? "" : str(op, " with ", printable(what));
+  } catch (const UsageError& e) {  // an attribute of another kind
+    return e.what();
+  }
 }
 
 }  // namespace
@@ -304,14 +258,12 @@ std::vector<Tensor> Graph::run(const std::vector<Tensor>& inputs, Frame at) cons
     std::vector<Tensor> made;
     try {
       made = step.run(call);
-    } catch (const ShapeError& e) {
-      call.fail(e.what());
-    } catch (const DtypeError& e) {
-      call.fail(e.what());
+    } catch (const Error& e) {
+      call.pass_on(e);
     }
     for (size_t k = 0; k < step.outputs.size(); ++k) {
       if (step.outputs[k] < 0) continue;
-      if (k >= made.size()) call.fail(str("result ", k, " is not read"));
+      WT_INTERNAL_ASSERT(k < made.size());
       values[size_t(step.outputs[k])] = std::move(made[k]);
     }
     for (const int p : step.last) values[size_t(p)] = Tensor();

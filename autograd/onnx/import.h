@@ -31,14 +31,18 @@ class NodeCall {
   std::vector<i64> integers(std::string_view name) const;  // none: empty
   // Numbers that the host needs: an input's elements. On a device this waits.
   std::vector<i64> values(size_t i) const;
+  i64 value(size_t i) const;  // one number
   // An attribute of older opsets that has become an input; neither: empty.
   std::vector<i64> integers_or_input(std::string_view name, size_t i) const;
   // In [0, ndim) of input 0.
   int axis(i64 axis) const;
   void require(bool holds, const std::string& what) const;
   [[noreturn]] void fail(const std::string& what) const;
+  // What an operator has thrown, once more, with the node's name. Within its handler alone.
+  [[noreturn]] void pass_on(const Error& e) const;
 
  private:
+  std::string name() const;
   const NodeProto& node_;
   i64 opset_;
   Device device_;
@@ -52,6 +56,10 @@ struct Importer {
   std::string_view attributes{};
   size_t least = 1, most = 1;  // inputs
   u32 read_on_host = 0;        // a bit an input: numbers that decide shapes
+  // What of the node's attributes is not read, though it has none but those above: "mode cubic";
+  // empty: nothing. Asked when a file is loaded, of a node without its inputs.
+  std::string (*unread)(const NodeCall& c) = nullptr;
+  size_t results = 1;  // at most
 };
 constexpr u32 input_bit(int i) { return 1u << i; }
 using Importers = std::unordered_map<std::string_view, Importer>;

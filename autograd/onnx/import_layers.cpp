@@ -16,8 +16,9 @@ Results gemm(const NodeCall& c) {
   if (c.integer("transA", 0)) a = a.t();
   const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
   const bool rows = c.integer("transB", 0) != 0;
-  if (rows && alpha == 1 && beta == 1 && is_floating(a.dtype()) &&
-      (!c.has(2) || c.in(2).ndim() == 1))
+  // A bias of one number is for all columns.
+  const bool columns = c.has(2) && c.in(2).ndim() == 1 && c.in(2).size(0) == b.size(0);
+  if (rows && alpha == 1 && beta == 1 && is_floating(a.dtype()) && (!c.has(2) || columns))
     return {c.has(2) ? linear(a, b, c.in(2)) : linear(a, b)};
   if (rows) b = b.t();
   Tensor y = matmul(a, b);
@@ -51,6 +52,14 @@ void pad_automatically(const NodeCall& c, Windows& w, const std::string& how) {
     w.after[i] = total - w.before[i];
   }
 }
+std::string windows_unread(const NodeCall& c) {
+  const std::string how = c.text("auto_pad", "NOTSET");
+  const bool known =
+      how == "NOTSET" || how == "VALID" || how == "SAME_UPPER" || how == "SAME_LOWER";
+  return known ? "" : "auto_pad " + how;
+}
+// Beyond these no tensor has a place, and sums and products of them fit.
+constexpr i64 kMostOfWindow = i64{1} << 31;
 Windows windows_of(const NodeCall& c, const Tensor* weight) {
   Windows w;
   w.axes = c.in(0).ndim() - 2;
@@ -69,26 +78,34 @@ Windows windows_of(const NodeCall& c, const Tensor* weight) {
             str("its lists are not for ", w.axes, " spatial axes"));
   w.before.assign(pads.begin(), pads.begin() + w.axes);
   w.after.assign(pads.begin() + w.axes, pads.end());
+  const auto from = [](i64 v, i64 least) { return v >= least && v < kMostOfWindow; };
   for (size_t i = 0; i < n; ++i)
-    c.require(w.kernel[i] > 0 && w.strides[i] > 0 && w.dilations[i] > 0 && w.before[i] >= 0 &&
-                  w.after[i] >= 0,
+    c.require(from(w.kernel[i], 1) && from(w.strides[i], 1) && from(w.dilations[i], 1) &&
+                  from(w.before[i], 0) && from(w.after[i], 0),
               "a size, stride or pad that none can have");
   const std::string how = c.text("auto_pad", "NOTSET");
-  c.require(how == "NOTSET" || how == "VALID" || how == "SAME_UPPER" || how == "SAME_LOWER",
-            "auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER");
   if (how != "NOTSET") pad_automatically(c, w, how);
   w.ceil = c.integer("ceil_mode", 0) != 0;
   return w;
 }
-// x with what the other side has too much of; then `before` is that of both.
-Tensor evened(Windows& w, const Tensor& x, double value) {
+// Pooling pads both sides alike, by at most half a window.
+bool pads_as_pooling(const std::vector<i64>& kernel, const std::vector<i64>& before,
+                     const std::vector<i64>& after) {
+  bool all = before == after && kernel.size() == before.size();
+  for (size_t i = 0; all && i < kernel.size(); ++i) all = before[i] <= kernel[i] / 2;
+  return all;
+}
+bool pads_apart(const NodeCall& c) {
+  const std::vector<i64> pads = c.integers("pads");
+  const i64 n = i64(pads.size() / 2);
+  return n > 0 && !pads_as_pooling(c.integers("kernel_shape"), {pads.begin(), pads.begin() + n},
+                                   {pads.begin() + n, pads.end()});
+}
+// x with its pads; then there are none left.
+Tensor padded_by(Windows& w, const Tensor& x, double value) {
   std::vector<i64> pairs;
-  bool any = false;
-  for (size_t i = w.kernel.size(); i-- > 0;) {
-    any |= w.before[i] != w.after[i];
+  for (size_t i = w.kernel.size(); i-- > 0;)
     pairs.push_back(w.before[i]), pairs.push_back(w.after[i]);
-  }
-  if (!any) return x;
   w.before.assign(w.kernel.size(), 0);
   return pad(x, pairs, {.value = value});
 }
@@ -99,7 +116,7 @@ Tensor with_bias(const NodeCall& c, F f, const Tensor& x, const Options& o) {
 }
 Results convolution(const NodeCall& c) {
   Windows w = windows_of(c, &c.in(1));
-  const Tensor x = evened(w, c.in(0), 0);
+  const Tensor x = w.before == w.after ? c.in(0) : padded_by(w, c.in(0), 0);
   const ConvOptions o{.stride = w.strides,
                       .padding = PerAxis(w.before),
                       .dilation = w.dilations,
@@ -109,14 +126,21 @@ Results convolution(const NodeCall& c) {
   };
   return {with_bias(c, run, x, o)};
 }
+std::string conv_transpose_unread(const NodeCall& c) {
+  if (!c.integers("output_shape").empty()) return "output_shape";
+  const std::string how = c.text("auto_pad", "NOTSET");
+  if (how != "NOTSET") return "auto_pad " + how;
+  const std::vector<i64> pads = c.integers("pads");
+  const size_t n = pads.size() / 2;
+  for (size_t i = 0; i < n; ++i)
+    if (pads[i] != pads[n + i]) return "pads that differ";
+  return "";
+}
 Results transposed_convolution(const NodeCall& c) {
   Windows w = windows_of(c, &c.in(1));
-  c.require(c.integers("output_shape").empty() && c.text("auto_pad", "NOTSET") == "NOTSET",
-            "output_shape and auto_pad of ConvTranspose are not read");
   std::vector<i64> extra = c.integers("output_padding");
   if (extra.empty()) extra.assign(size_t(w.axes), 0);
-  c.require(extra.size() == size_t(w.axes) && w.before == w.after,
-            "pads must be equal on both sides");
+  c.require(extra.size() == size_t(w.axes), "output_padding is not for its axes");
   const ConvTransposeOptions o{.stride = w.strides,
                                .padding = w.before,
                                .output_padding = extra,
@@ -129,10 +153,25 @@ Results transposed_convolution(const NodeCall& c) {
   };
   return {with_bias(c, run, c.in(0), o)};
 }
+constexpr const char* kPadsApart = "pads that differ, or of over half a window, and do not count";
+// Windows that ceil_mode adds would see pads that were put around the tensor.
+std::string pool_unread(const NodeCall& c) {
+  if (const std::string what = windows_unread(c); !what.empty()) return what;
+  if (c.integer("ceil_mode", 0) == 0) return "";
+  if (c.text("auto_pad", "NOTSET").starts_with("SAME")) return "ceil_mode beside auto_pad";
+  return pads_apart(c) ? "ceil_mode beside pads that differ, or of over half a window" : "";
+}
+std::string averages_unread(const NodeCall& c) {
+  for (const i64 d : c.integers("dilations"))
+    if (d != 1) return "dilations";
+  if (c.integer("count_include_pad", 0) == 0 && pads_apart(c)) return kPadsApart;
+  return pool_unread(c);
+}
 Results largest(const NodeCall& c) {
   Windows w = windows_of(c, nullptr);
-  c.require(c.outputs() == 1, "MaxPool with Indices is not read");
-  const Tensor x = evened(w, c.in(0), -std::numeric_limits<double>::infinity());
+  const double least = -std::numeric_limits<double>::infinity();
+  const Tensor x =
+      pads_as_pooling(w.kernel, w.before, w.after) ? c.in(0) : padded_by(w, c.in(0), least);
   const MaxPoolOptions o{.stride = PerAxis(w.strides),
                          .padding = w.before,
                          .dilation = w.dilations,
@@ -144,8 +183,9 @@ Results largest(const NodeCall& c) {
 Results averages(const NodeCall& c) {
   Windows w = windows_of(c, nullptr);
   const bool counts = c.integer("count_include_pad", 0) != 0;
-  c.require(w.before == w.after || counts, "pads that differ and do not count");
-  const Tensor x = evened(w, c.in(0), 0);
+  const bool as_ours = pads_as_pooling(w.kernel, w.before, w.after);
+  c.require(as_ours || counts, kPadsApart);  // of auto_pad, which the size decides
+  const Tensor x = as_ours ? c.in(0) : padded_by(w, c.in(0), 0);
   const AvgPoolOptions o{.stride = PerAxis(w.strides),
                          .padding = w.before,
                          .ceil_mode = w.ceil,
@@ -169,8 +209,10 @@ Results largest_of_all(const NodeCall& c) {
 
 // --- normalisation ---
 
+std::string batch_norm_unread(const NodeCall& c) {
+  return c.integer("training_mode", 0) == 0 ? "" : "training_mode";
+}
 Results batch_normalised(const NodeCall& c) {
-  c.require(c.integer("training_mode", 0) == 0, "training_mode is 0");
   return {batch_norm(c.in(0), {.weight = c.in(1),
                                .bias = c.in(2),
                                .running_mean = c.in(3),
@@ -181,15 +223,16 @@ Results instance_normalised(const NodeCall& c) {
   return {
       instance_norm(c.in(0), {.weight = c.in(1), .bias = c.in(2), .eps = c.real("epsilon", 1e-5)})};
 }
+std::string group_norm_unread(const NodeCall& c) {
+  return c.opset() >= 21 ? "" : "weights of groups, before opset 21";
+}
 Results group_normalised(const NodeCall& c) {
-  c.require(c.opset() >= 21, "GroupNormalization is read from opset 21 on");
   return {group_norm(c.in(0), c.integer("num_groups", 1),
                      {.weight = c.in(1), .bias = c.in(2), .eps = c.real("epsilon", 1e-5)})};
 }
 Results layer_normalised(const NodeCall& c) {
   const int axis = c.axis(c.integer("axis", -1));
   const Tensor& x = c.in(0);
-  c.require(c.outputs() == 1, "LayerNormalization with statistics is not read");
   const Shape all = x.shape();
   const Shape last(all.begin() + axis, all.ndim() - axis);
   const LayerNormOptions o{.eps = c.real("epsilon", 1e-5)};
@@ -198,18 +241,30 @@ Results layer_normalised(const NodeCall& c) {
 
 // --- resizing ---
 
+// nearest: asymmetric with floor, or half_pixel with round_prefer_ceil.
+std::string resize_unread(const NodeCall& c) {
+  const std::string mode = c.text("mode", "nearest");
+  if (mode != "nearest" && mode != "linear") return "mode " + mode;
+  if (c.integer("antialias", 0) != 0) return "antialias";
+  const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
+  if (policy != "stretch") return "keep_aspect_ratio_policy " + policy;
+  const std::string at = c.text("coordinate_transformation_mode", "half_pixel");
+  if (mode == "nearest") {
+    const std::string near = c.text("nearest_mode", "round_prefer_floor");
+    const bool known = (at == "asymmetric" && near == "floor") ||
+                       (at == "half_pixel" && near == "round_prefer_ceil");
+    return known ? "" : str("mode nearest, ", at, ", ", near);
+  }
+  const bool known = at == "half_pixel" || at == "pytorch_half_pixel" || at == "align_corners";
+  return known ? "" : str("mode linear, ", at);
+}
 UpsampleMode resize_mode(const NodeCall& c, const std::string& mode, int axes) {
   const std::string at = c.text("coordinate_transformation_mode", "half_pixel");
   if (mode == "nearest") {
     const std::string near = c.text("nearest_mode", "round_prefer_floor");
-    if (at == "asymmetric" && near == "floor") return UpsampleMode::nearest;
-    c.require(at == "half_pixel" && near == "round_prefer_ceil",
-              "nearest is read with asymmetric and floor, or half_pixel and round_prefer_ceil");
-    return UpsampleMode::nearest_exact;
+    return at == "asymmetric" && near == "floor" ? UpsampleMode::nearest
+                                                 : UpsampleMode::nearest_exact;
   }
-  c.require(mode == "linear", "mode is nearest or linear");
-  c.require(at == "half_pixel" || at == "pytorch_half_pixel" || at == "align_corners",
-            "linear is read with half_pixel, pytorch_half_pixel and align_corners");
   return axes == 1   ? UpsampleMode::linear
          : axes == 2 ? UpsampleMode::bilinear
                      : UpsampleMode::trilinear;
@@ -218,7 +273,6 @@ Results resized_by(const NodeCall& c) {
   const Tensor& x = c.in(0);
   const int axes = x.ndim() - 2;
   c.require(axes >= 1 && axes <= 3, "takes 3 to 5 dimensions");
-  c.require(c.integer("antialias", 0) == 0, "antialias is 0");
   const std::string at = c.text("coordinate_transformation_mode", "half_pixel");
   UpsampleOptions o{.mode = resize_mode(c, c.text("mode", "nearest"), axes),
                     .align_corners = at == "align_corners"};
@@ -242,18 +296,28 @@ Results resized_by(const NodeCall& c) {
 
 void add_layer_importers(Importers& to) {
   to["MatMul"] = {product, {}, 2, 2}, to["Gemm"] = {gemm, "alpha beta transA transB", 2, 3};
-  to["Conv"] = {convolution, "auto_pad dilations group kernel_shape pads strides", 2, 3};
+  to["Conv"] = {convolution,   "auto_pad dilations group kernel_shape pads strides", 2, 3, 0,
+                windows_unread};
   to["ConvTranspose"] = {transposed_convolution,
                          "auto_pad dilations group kernel_shape output_padding output_shape pads "
                          "strides",
-                         2, 3};
-  to["MaxPool"] = {largest, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"};
-  to["AveragePool"] = {averages,
-                       "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"};
+                         2,
+                         3,
+                         0,
+                         conv_transpose_unread};
+  to["MaxPool"] = {largest, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides",
+                   1,       1,
+                   0,       pool_unread};
+  to["AveragePool"] = {
+      averages, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
+      1,        1,
+      0,        averages_unread};
   to["GlobalAveragePool"] = {average_of_all}, to["GlobalMaxPool"] = {largest_of_all};
-  to["BatchNormalization"] = {batch_normalised, "epsilon momentum training_mode", 5, 5};
+  to["BatchNormalization"] = {batch_normalised, "epsilon momentum training_mode", 5, 5, 0,
+                              batch_norm_unread};
   to["InstanceNormalization"] = {instance_normalised, "epsilon", 3, 3};
-  to["GroupNormalization"] = {group_normalised, "epsilon num_groups stash_type", 3, 3};
+  to["GroupNormalization"] = {group_normalised, "epsilon num_groups stash_type", 3, 3, 0,
+                              group_norm_unread};
   to["LayerNormalization"] = {layer_normalised, "axis epsilon stash_type", 2, 3};
   to["Softmax"] = {
       [](const NodeCall& c) -> Results { return {softmax(c.in(0), c.integer("axis", -1))}; },
@@ -262,15 +326,17 @@ void add_layer_importers(Importers& to) {
       [](const NodeCall& c) -> Results { return {log_softmax(c.in(0), c.integer("axis", -1))}; },
       "axis"};
   to["Dropout"] = {[](const NodeCall& c) -> Results {
-                     c.require(c.outputs() == 1 && (!c.has(2) || c.values(2).at(0) == 0),
-                               "Dropout is read without its mask and for inference");
+                     c.require(!c.has(2) || c.value(2) == 0, "Dropout is read for inference");
                      return {c.in(0)};
                    },
                    "seed", 1, 3, ~input_bit(0)};
   to["Resize"] = {resized_by,
                   "antialias coordinate_transformation_mode cubic_coeff_a exclude_outside "
                   "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
-                  1, 4, ~input_bit(0)};
+                  1,
+                  4,
+                  ~input_bit(0),
+                  resize_unread};
 }
 
 }  // namespace wt::onnx

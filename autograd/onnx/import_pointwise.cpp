@@ -60,10 +60,12 @@ Results hard_sigmoid(const NodeCall& c) {
   const Tensor y = add(mul(c.in(0), c.real("alpha", 0.2)), c.real("beta", 0.5));
   return {clamp(y, 0.0, 1.0)};
 }
-Results gelu_of(const NodeCall& c) {
+std::string gelu_unread(const NodeCall& c) {
   const std::string how = c.text("approximate", "none");
-  c.require(how == "none" || how == "tanh", "approximate is none or tanh");
-  return {how == "tanh" ? gelu_tanh(c.in(0)) : gelu(c.in(0))};
+  return how == "none" || how == "tanh" ? "" : "approximate " + how;
+}
+Results gelu_of(const NodeCall& c) {
+  return {c.text("approximate", "none") == "tanh" ? gelu_tanh(c.in(0)) : gelu(c.in(0))};
 }
 // The slope broadcasts to x, as other operands do.
 Tensor prelu_of(const Tensor& x, const Tensor& slope) { return where(gt(x, 0), x, mul(x, slope)); }
@@ -77,11 +79,11 @@ Results selu_of(const NodeCall& c) {
                gamma = c.real("gamma", 1.05070102214813);
   return {mul(elu(c.in(0), alpha), gamma)};
 }
-Results cast_to(const NodeCall& c) {
-  const std::optional<DType> t = dtype_of_onnx(c.integer("to", 0));
-  c.require(bool(t), "to is a dtype that is not read");
-  return {c.in(0).to(*t)};
+std::string cast_unread(const NodeCall& c) {
+  const i64 to = c.integer("to", 0);
+  return dtype_of_onnx(to) ? "" : "to " + onnx_dtype_name(to);
 }
+Results cast_to(const NodeCall& c) { return {c.in(0).to(*dtype_of_onnx(c.integer("to", 0)))}; }
 
 Results constant_of(const NodeCall& c) {
   if (const AttributeProto* a = c.node().find("value")) return {a->t.to(c.device())};
@@ -140,8 +142,10 @@ void add_pointwise_importers(Importers& to) {
   to["Div"] = {divided, {}, 2, 2}, to["Mod"] = {modulo, "fmod", 2, 2};
   to["Pow"] = {power, {}, 2, 2}, to["Clip"] = {clipped, {}, 1, 3};
   to["IsInf"] = {infinite, "detect_positive detect_negative"};
-  to["HardSigmoid"] = {hard_sigmoid, "alpha beta"}, to["Gelu"] = {gelu_of, "approximate"};
-  to["Selu"] = {selu_of, "alpha gamma"}, to["Cast"] = {cast_to, "to saturate"};
+  to["HardSigmoid"] = {hard_sigmoid, "alpha beta"},
+  to["Gelu"] = {gelu_of, "approximate", 1, 1, 0, gelu_unread};
+  to["Selu"] = {selu_of, "alpha gamma"},
+  to["Cast"] = {cast_to, "to saturate", 1, 1, 0, cast_unread};
   to["Elu"] = {[](const NodeCall& c) -> Results { return {elu(c.in(0), c.real("alpha", 1))}; },
                "alpha"};
   to["Celu"] = {[](const NodeCall& c) -> Results { return {celu(c.in(0), c.real("alpha", 1))}; },

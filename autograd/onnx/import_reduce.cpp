@@ -36,22 +36,26 @@ Tensor l2_of(const Tensor& x, const Dims& d, SumOptions o) { return norm(x, 2, d
 Tensor squares_of(const Tensor& x, const Dims& d, SumOptions o) { return sum(square(x), d, o); }
 Tensor exps_of(const Tensor& x, const Dims& d, SumOptions o) { return logsumexp(x, d, o); }
 
+std::string place_unread(const NodeCall& c) {
+  return c.integer("select_last_index", 0) == 0 ? "" : "select_last_index";
+}
 template <bool kLeast>
 Results place_of(const NodeCall& c) {
-  c.require(c.integer("select_last_index", 0) == 0, "select_last_index is 0");
   const int axis = c.axis(c.integer("axis", 0));
   const SumOptions o{.keep_dim = c.integer("keepdims", 1) != 0};
   return {kLeast ? argmin(c.in(0), axis, o) : argmax(c.in(0), axis, o)};
 }
+std::string running_sum_unread(const NodeCall& c) {
+  return c.integer("exclusive", 0) == 0 ? "" : "exclusive";
+}
 Results running_sum_of(const NodeCall& c) {
-  c.require(c.integer("exclusive", 0) == 0, "exclusive is 0");
-  const int axis = c.axis(c.values(1).at(0));
+  const int axis = c.axis(c.value(1));
   if (!c.integer("reverse", 0)) return {cumsum(c.in(0), axis)};
   return {flip(cumsum(flip(c.in(0), axis), axis), axis)};
 }
 Results top_of(const NodeCall& c) {
-  const SortResult r = topk(c.in(0), c.values(1).at(0), c.integer("axis", -1),
-                            {.largest = c.integer("largest", 1) != 0});
+  const SortResult r =
+      topk(c.in(0), c.value(1), c.integer("axis", -1), {.largest = c.integer("largest", 1) != 0});
   return {r.values, r.indices};
 }
 
@@ -67,10 +71,11 @@ void add_reduce_importers(Importers& to) {
   add("ReduceMin", reduce<min_of>), add("ReduceL1", reduce<l1_of>);
   add("ReduceL2", reduce<l2_of>), add("ReduceSumSquare", reduce<squares_of>);
   add("ReduceLogSumExp", reduce<exps_of>);
-  to["ArgMax"] = {place_of<false>, "axis keepdims select_last_index"};
-  to["ArgMin"] = {place_of<true>, "axis keepdims select_last_index"};
-  to["CumSum"] = {running_sum_of, "exclusive reverse", 2, 2, input_bit(1)};
-  to["TopK"] = {top_of, "axis largest sorted", 2, 2, input_bit(1)};
+  constexpr std::string_view kPlace = "axis keepdims select_last_index";
+  to["ArgMax"] = {place_of<false>, kPlace, 1, 1, 0, place_unread};
+  to["ArgMin"] = {place_of<true>, kPlace, 1, 1, 0, place_unread};
+  to["CumSum"] = {running_sum_of, "exclusive reverse", 2, 2, input_bit(1), running_sum_unread};
+  to["TopK"] = {top_of, "axis largest sorted", 2, 2, input_bit(1), nullptr, 2};
 }
 
 }  // namespace wt::onnx

@@ -111,11 +111,13 @@ Tensor slice_along(const NodeCall& c, const Tensor& x, int axis, i64 begin, i64 
     begin = bound(begin, 0, n), end = bound(end, 0, n);
     return slice(x, axis, {begin, std::max(begin, end), step});
   }
+  if (n == 0) return x;
   // Backwards: the same elements of the axis turned over.
   begin = bound(begin, 0, n - 1);
   end = end < -n ? -1 : bound(end, -1, n - 1);
-  if (n == 0 || begin <= end) return slice(x, axis, {0, 0});
-  return slice(flip(x, axis), axis, {n - 1 - begin, n - 1 - end, -step});
+  if (begin <= end) return slice(x, axis, {0, 0});
+  // A step beyond the axis is one over all of it, and can be negated.
+  return slice(flip(x, axis), axis, {n - 1 - begin, n - 1 - end, -std::max(step, -n)});
 }
 Results sliced(const NodeCall& c) {
   const std::vector<i64> begin = c.values(1), end = c.values(2);
@@ -132,6 +134,11 @@ Results sliced(const NodeCall& c) {
   return {y};
 }
 
+std::string pad_unread(const NodeCall& c) {
+  const std::string how = c.text("mode", "constant");
+  const bool known = how == "constant" || how == "reflect" || how == "edge" || how == "wrap";
+  return known ? "" : "mode " + how;
+}
 Results padded(const NodeCall& c) {
   const Tensor& x = c.in(0);
   const std::string how = c.text("mode", "constant");
@@ -154,8 +161,6 @@ Results padded(const NodeCall& c) {
     o.mode = PadMode::replicate;
   else if (how == "wrap")
     o.mode = PadMode::circular;
-  else
-    c.require(how == "constant", "mode is constant, reflect, edge or wrap");
   if (c.has(2) && o.mode == PadMode::constant) {
     if (is_floating(x.dtype()))
       o.value = c.in(2).item();
@@ -182,16 +187,19 @@ Results gathered_elements(const NodeCall& c) {
   const int axis = c.axis(c.integer("axis", 0));
   return {gather(c.in(0), axis, from_front(c.in(1), c.in(0).size(axis)))};
 }
+std::string scatter_unread(const NodeCall& c) {
+  const std::string how = c.text("reduction", "none");
+  return how == "none" || how == "add" ? "" : "reduction " + how;
+}
 Results scattered(const NodeCall& c) {
   const int axis = c.axis(c.integer("axis", 0));
   const std::string how = c.text("reduction", "none");
   const Tensor index = from_front(c.in(1), c.in(0).size(axis));
-  c.require(how == "none" || how == "add", "reduction is none or add");
   return {how == "add" ? scatter_add(c.in(0), axis, index, c.in(2))
                        : scatter(c.in(0), axis, index, c.in(2))};
 }
 Results one_hot_of(const NodeCall& c) {
-  const i64 depth = c.values(1).at(0), last = c.integer("axis", -1);
+  const i64 depth = c.value(1), last = c.integer("axis", -1);
   c.require(last == -1 || last == c.in(0).ndim(), "axis is the last one");
   const Tensor values = c.in(2), index = from_front(c.in(0).to(DType::i64), depth);
   const Tensor places = arange(depth, {.dtype = DType::i64, .device = index.device()});
@@ -200,15 +208,21 @@ Results one_hot_of(const NodeCall& c) {
 }
 Results repeated(const NodeCall& c) { return {repeat(c.in(0), Shape(c.values(1)))}; }
 Results triangle(const NodeCall& c) {
-  const i64 k = c.has(1) ? c.values(1).at(0) : 0;
+  const i64 k = c.has(1) ? c.value(1) : 0;
   return {c.integer("upper", 1) ? triu(c.in(0), k) : tril(c.in(0), k)};
+}
+std::string depth_to_space_unread(const NodeCall& c) {
+  const std::string how = c.text("mode", "DCR");
+  return how == "DCR" || how == "CRD" ? "" : "mode " + how;
 }
 Results depth_to_space(const NodeCall& c) {
   const i64 b = c.integer("blocksize", 1);
-  if (c.text("mode", "DCR") == "CRD") return {pixel_shuffle(c.in(0), b)};
   const Shape s = c.in(0).shape();
-  c.require(s.ndim() == 4 && b > 0 && s[1] % (b * b) == 0, "its channels do not fit the block");
-  const i64 n = s[1] / (b * b);
+  i64 block = 0;
+  c.require(s.ndim() == 4 && b > 0 && mul_fits(b, b, block) && s[1] % block == 0,
+            "its channels do not fit the block");
+  if (c.text("mode", "DCR") == "CRD") return {pixel_shuffle(c.in(0), b)};
+  const i64 n = s[1] / block;
   const Tensor t = permute(reshape(c.in(0), {s[0], b, b, n, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
   return {reshape(t, {s[0], n, s[2] * b, s[3] * b})};
 }
@@ -227,15 +241,16 @@ void add_shape_importers(Importers& to) {
   to["Unsqueeze"] = {unsqueezed, "axes", 1, 2, input_bit(1)},
   to["Expand"] = {expanded, {}, 2, 2, input_bit(1)};
   to["Concat"] = {joined, "axis", 1, kMany};
-  to["Split"] = {parts_of, "axis split num_outputs", 1, 2, input_bit(1)};
-  to["Slice"] = {sliced, {}, 3, 5, kAllButFirst}, to["Pad"] = {padded, "mode", 2, 4, kAllButFirst};
+  to["Split"] = {parts_of, "axis split num_outputs", 1, 2, input_bit(1), nullptr, kMany};
+  to["Slice"] = {sliced, {}, 3, 5, kAllButFirst},
+  to["Pad"] = {padded, "mode", 2, 4, kAllButFirst, pad_unread};
   to["Gather"] = {gathered, "axis", 2, 2};
   to["GatherElements"] = {gathered_elements, "axis", 2, 2};
-  to["ScatterElements"] = {scattered, "axis reduction", 3, 3};
+  to["ScatterElements"] = {scattered, "axis reduction", 3, 3, 0, scatter_unread};
   to["OneHot"] = {one_hot_of, "axis", 3, 3, input_bit(1)},
   to["Tile"] = {repeated, {}, 2, 2, input_bit(1)};
   to["Trilu"] = {triangle, "upper", 1, 2, input_bit(1)};
-  to["DepthToSpace"] = {depth_to_space, "blocksize mode"};
+  to["DepthToSpace"] = {depth_to_space, "blocksize mode", 1, 1, 0, depth_to_space_unread};
 }
 
 }  // namespace wt::onnx

@@ -122,9 +122,23 @@ std::string ProtoReader::text() {
 }
 ProtoReader ProtoReader::message() { return {source_, bytes(), depth_ + 1}; }
 
-void ProtoReader::numbers(std::vector<i64>& to) {
+void ProtoSource::take(const ProtoReader& at, u64 bytes) const {
+  const u64 most = limits.max_bytes,
+            left = taken + file.size() < most ? most - taken - file.size() : 0;
+  if (bytes > left) at.fail(str("more memory than the ", most, " bytes that it may take"));
+  taken += bytes;
+}
+
+// A number of one byte becomes eight: they are counted before memory is taken. The last byte of
+// each is below 0x80.
+void ProtoReader::numbers(std::vector<i64>& to, u64 most) {
+  std::string_view packed = wire_ == kVarint ? std::string_view() : bytes();
+  u64 count = wire_ == kVarint;
+  for (const char c : packed) count += u8(c) < 0x80;
+  if (to.size() + count > most) fail(str("field ", field_, " has more than ", most, " numbers"));
+  source_.take(*this, count * sizeof(i64));
   if (wire_ == kVarint) return to.push_back(i64(integer_));
-  std::string_view packed = bytes();
+  to.reserve(to.size() + size_t(count));
   while (!packed.empty()) to.push_back(i64(varint(packed)));
 }
 std::string_view ProtoReader::elements(u32 wire, u32 size, const char* what) {
@@ -134,10 +148,12 @@ std::string_view ProtoReader::elements(u32 wire, u32 size, const char* what) {
 }
 void ProtoReader::reals(std::vector<float>& to) {
   const std::string_view v = elements(kFixed32, 4, "float");
+  source_.take(*this, v.size());
   for (size_t i = 0; i < v.size(); i += 4) to.push_back(number_of<float>(v.substr(i)));
 }
 void ProtoReader::doubles(std::vector<double>& to) {
   const std::string_view v = elements(kFixed64, 8, "double");
+  source_.take(*this, v.size());
   for (size_t i = 0; i < v.size(); i += 8) to.push_back(number_of<double>(v.substr(i)));
 }
 

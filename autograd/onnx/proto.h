@@ -27,10 +27,15 @@ class ProtoWriter {
 
 // A message within a file that is in memory. Whatever is wrong is a DataError with the file's name
 // and the byte.
+class ProtoReader;
 struct ProtoSource {
   const std::string& path;
   std::string_view file;
   const ParseLimits& limits;
+  mutable u64 taken = 0;  // bytes of what was made of the file
+
+  // Before memory is taken: DataError, said by `at`, where it is more than the limits allow.
+  void take(const ProtoReader& at, u64 bytes) const;
 };
 class ProtoReader {
  public:
@@ -46,8 +51,8 @@ class ProtoReader {
   std::string_view bytes();
   std::string text();
   ProtoReader message();
-  // One number, or several that are packed.
-  void numbers(std::vector<i64>& to);
+  // One number, or several that are packed; at most so many in all.
+  void numbers(std::vector<i64>& to, u64 most = ~u64{0});
   void reals(std::vector<float>& to);
   void doubles(std::vector<double>& to);
 

@@ -18,6 +18,13 @@
 namespace wt::onnx {
 namespace {
 
+// Elements from the first to the last.
+i64 span_of(const Geometry& g) {
+  i64 span = g.numel > 0 ? 1 : 0;
+  for (int d = 0; d < g.ndim && span; ++d) span += (g.shape[d] - 1) * g.strides[d];
+  return span;
+}
+
 bool same_place(const TensorImpl* p, const void* data, const Geometry& g) {
   const Geometry& own = p->geometry;
   if (p->data != data || own.dtype != g.dtype || !same_shape(own, g)) return false;
@@ -25,6 +32,40 @@ bool same_place(const TensorImpl* p, const void* data, const Geometry& g) {
     if (g.shape[d] != 1 && own.strides[d] != g.strides[d]) return false;
   return true;
 }
+
+// What a function has written over that was there before it, to be put back: such a function is
+// refused, and what it is of stays as it was.
+class Kept {
+ public:
+  Kept() = default;
+  ~Kept() {
+    // The first copy of a place has what was there before all others.
+    for (auto it = all_.rbegin(); it != all_.rend(); ++it) try {
+        const TensorImpl* p = it->tensor.impl();
+        copy_bytes(p->data, device_of(p), it->bytes.data(), Device::cpu(), i64(it->bytes.size()));
+        p->cell->version = it->version;
+      } catch (const DeviceError&) {  // which has lost what was there
+      }
+  }
+  Kept(const Kept&) = delete;
+  void keep(const TensorImpl* p) {
+    for (const Copy& c : all_)
+      if (same_place(c.tensor.impl(), p->data, p->geometry)) return;
+    std::vector<char> bytes(size_t(span_of(p->geometry) * item_size(p->geometry.dtype)));
+    if (bytes.empty()) return;
+    copy_bytes(bytes.data(), Device::cpu(), p->data, device_of(p), i64(bytes.size()));
+    all_.push_back({Tensor(wt::detail::retained(const_cast<TensorImpl*>(p))), p->cell->version,
+                    std::move(bytes)});
+  }
+
+ private:
+  struct Copy {
+    Tensor tensor;
+    u32 version;
+    std::vector<char> bytes;  // from its first element to its last
+  };
+  std::vector<Copy> all_;
+};
 
 // Why a function cannot be a list of operators.
 struct Refusal {
@@ -46,6 +87,7 @@ class Recorder final : public profiler::Observer, public wt::detail::ResultWatch
 
   void begin(const profiler::Range& r) noexcept override {
     if (!is_mine()) return;
+    guarded([&] { keep_written(r); }, true);
     const auto note = [&] {
       if (r.kind == profiler::Kind::op) begin_op(r);
       if (r.kind == profiler::Kind::kernel) begin_kernel(r);
@@ -64,7 +106,7 @@ class Recorder final : public profiler::Observer, public wt::detail::ResultWatch
     });
   }
   void allocated(const profiler::Memory& m) noexcept override {
-    if (is_mine()) guarded([&] { own_.insert(m.storage); });
+    if (is_mine()) guarded([&] { own_.insert(m.storage); }, true);
   }
   void result(const OpInfo& info, const TensorImpl* out, int k) noexcept override {
     if (!open_.empty()) guarded([&] { note_result(info, out, k); });
@@ -73,8 +115,8 @@ class Recorder final : public profiler::Observer, public wt::detail::ResultWatch
 
  private:
   template <class F>
-  void guarded(F f) noexcept {
-    if (!failed_.empty()) return;
+  void guarded(F f, bool always = false) noexcept {
+    if (!failed_.empty() && !always) return;
     try {
       f();
     } catch (const Refusal& r) {
@@ -88,6 +130,12 @@ class Recorder final : public profiler::Observer, public wt::detail::ResultWatch
   void fail(const std::string& why, const profiler::Range& r) {
     failed_ = str("[onnx::save] ", why, ": ", r.op ? r.op->name : r.name, "\n  at ",
                   describe_frame(r.frame));
+  }
+  // Also after a failure: the work goes on until the function ends.
+  void keep_written(const profiler::Range& r) {
+    if (r.kind != profiler::Kind::op || !r.op->in_place || r.n_operands == 0) return;
+    const TensorImpl* p = r.operands[0]->impl();
+    if (p->data && !own_.contains(p->storage)) kept_.keep(p);
   }
   void begin_op(const profiler::Range& r);
   void begin_kernel(const profiler::Range& r);
@@ -106,6 +154,7 @@ class Recorder final : public profiler::Observer, public wt::detail::ResultWatch
   std::map<const TensorImpl*, int> current_;
   std::vector<Tensor> held_;
   std::set<const void*> own_;  // storages that the function has taken
+  Kept kept_;
   std::vector<TracedOp> open_;
   int kernel_depth_ = 0;
   std::string failed_;
@@ -212,9 +261,7 @@ int Trace::value_at(const void* data, const Geometry& g) const {
 
 std::vector<char> elements_of(const TensorImpl* p) {
   const Geometry& g = p->geometry;
-  const i64 item = item_size(g.dtype);
-  i64 span = g.numel > 0 ? 1 : 0;
-  for (int d = 0; d < g.ndim && span; ++d) span += (g.shape[d] - 1) * g.strides[d];
+  const i64 item = item_size(g.dtype), span = span_of(g);
   std::vector<char> from(size_t(span * item)), to(size_t(g.numel * item));
   if (span) copy_bytes(from.data(), Device::cpu(), p->data, device_of(p), span * item);
   if (g.dense || g.numel == 0) return from;

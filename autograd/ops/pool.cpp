@@ -203,7 +203,8 @@ Shape check_adaptive(const OpScope& s, Steps& steps, const PerAxis& sizes) {
 
 // --- forward ---
 
-Tensor max_forward(OpScope& s, const PoolSteps& steps, const Shape& y, Tensor* indices) {
+Tensor max_forward(OpScope& s, const PoolSteps& steps, const Shape& y, Tensor* indices,
+                   bool ceil_mode) {
   const OpInfo* op = &s.info();
   const int axes = axes_of(op);
   ConvTensor taps{}, at{};
@@ -222,8 +223,9 @@ Tensor max_forward(OpScope& s, const PoolSteps& steps, const Shape& y, Tensor* i
   Result r = detail::result_in_order_of(s, 0, y, axes);
   s.record(gather_backward);
   s.set_attribute(steps);
-  run(MaxPoolForwardArgs{pool_shape(op, shape_of(s.geometry(0)), y, steps, s.dtype()),
-                         detail::spatial_tensor(r.impl(), axes), taps, at,
+  PoolShape shape = pool_shape(op, shape_of(s.geometry(0)), y, steps, s.dtype());
+  shape.ceil_mode = ceil_mode;
+  run(MaxPoolForwardArgs{shape, detail::spatial_tensor(r.impl(), axes), taps, at,
                          detail::spatial_tensor(s.impl(0), axes)},
       s.launch());
   return s.finish(std::move(r));
@@ -235,20 +237,21 @@ Tensor max_pool(OpScope& s, const PerAxis& kernel, const MaxPoolOptions& o, Tens
   check.numbers("dilation", o.dilation, 1, steps.dilation);
   const Shape y = check_windows(s, steps, kernel, stride_or(o.stride, kernel), o.padding,
                                 steps.dilation, o.ceil_mode);
-  return max_forward(s, steps, y, indices);
+  return max_forward(s, steps, y, indices, o.ceil_mode);
 }
 
 void avg_forward_backward(Backward& g);
 void avg_backward_backward(Backward& g);
 
-Tensor avg_forward(OpScope& s, const AvgSteps& steps, const Shape& y) {
+Tensor avg_forward(OpScope& s, const AvgSteps& steps, const Shape& y, bool ceil_mode = false) {
   const OpInfo* op = &s.info();
   const int axes = axes_of(op);
   Result r = detail::result_in_order_of(s, 0, y, axes);
   s.record(avg_forward_backward);
   s.set_attribute(steps);
-  run(AvgPoolForwardArgs{pool_shape(op, shape_of(s.geometry(0)), y, steps, s.dtype()),
-                         detail::spatial_tensor(r.impl(), axes),
+  PoolShape shape = pool_shape(op, shape_of(s.geometry(0)), y, steps, s.dtype());
+  shape.ceil_mode = ceil_mode;
+  run(AvgPoolForwardArgs{shape, detail::spatial_tensor(r.impl(), axes),
                          detail::spatial_tensor(s.impl(0), axes)},
       s.launch());
   return s.finish(std::move(r));
@@ -288,7 +291,7 @@ Tensor avg_pool(OpScope& s, const PerAxis& kernel, const AvgPoolOptions& o) {
     s.fail<UsageError>("divisor_override must not be 0");
   steps.count_padding = o.count_include_pad;
   steps.divisor = o.divisor_override.value_or(0);
-  return avg_forward(s, steps, y);
+  return avg_forward(s, steps, y, o.ceil_mode);
 }
 
 Tensor adaptive_avg_pool(OpScope& s, const PerAxis& sizes) {
@@ -331,7 +334,7 @@ Tensor adaptive_max_pool2d(const In& x, const PerAxis& sizes) {
   PoolSteps steps{};
   for (i32& d : steps.dilation) d = 1;
   const Shape y = check_adaptive(s, steps, sizes);
-  return max_forward(s, steps, y, nullptr);
+  return max_forward(s, steps, y, nullptr, false);
 }
 
 namespace detail {

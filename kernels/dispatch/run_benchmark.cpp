@@ -1,6 +1,7 @@
 #include "warptape/kernels/dispatch/run_benchmark.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/machine/launch_timer.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/dispatch/run_erased.h"
@@ -34,9 +36,17 @@ struct Key {
   const char* contract;
   const char* dtype;
   i64 bytes;
-  u32 layout;
-  std::string size() const { return str(kTimedAtFirstUse, layout); }
+  std::string size;
 };
+Key key_of(const ErasedContract& c, const void* args) {
+  const ErasedContract::Facts f = c.facts(args);
+  char sizes[17];
+  std::snprintf(sizes, sizeof sizes, "%016llx", static_cast<unsigned long long>(c.sizes(args)));
+  // Products of f32 have variants of their own where operands may be rounded.
+  const bool rounded = f.dtype == DType::f32 && matmul_precision() == MatmulPrecision::high;
+  return {c.name, dtype_name(f.dtype), f.bytes,
+          str(kTimedAtFirstUse, f.layout, " ", sizes, rounded ? " high" : "")};
+}
 // FNV-1a. Two keys with one hash share a ranking: names that one of them does not have are passed
 // by.
 u64 hash_of(std::string_view contract, std::string_view dtype, i64 bytes, std::string_view size) {
@@ -113,12 +123,12 @@ void keep(Device d, const Key& key, const Found& found) {
     std::erase_if(file.rows, [&](const TuneRow& r) {
       return timed_at_first_use(r) &&
              (r.shape != build_text() || (r.contract == key.contract && r.dtype == key.dtype &&
-                                          r.size == key.size() && r.bytes == key.bytes));
+                                          r.size == key.size && r.bytes == key.bytes));
     });
     for (const auto& [us, variant] : found)
       file.rows.push_back({.contract = key.contract,
                            .dtype = key.dtype,
-                           .size = key.size(),
+                           .size = key.size,
                            .shape = build_text(),
                            .variant = variant,
                            .bytes = key.bytes,
@@ -212,14 +222,13 @@ const void* timed_variant(const ErasedContract& c, const void* args, const Launc
                           const void* chosen) {
   if (is_timing() || !may_be_timed(l.device)) return chosen;
   if ((mode.slow & (kSlowOverride | kSlowEnvironment)) && overriding_variant(c.name)) return chosen;
-  const ErasedContract::Facts f = c.facts(args);
+  const Key key = key_of(c, args);
   Timings& all = timings();
   const std::lock_guard lock(all.mutex);
   const auto [at, is_new] = all.of.try_emplace({l.device.kind, l.device.index});
   Rankings& known = at->second;
   if (is_new) known = read_rankings(l.device);
-  const Key key{c.name, dtype_name(f.dtype), f.bytes, f.layout};
-  const u64 hash = hash_of(key.contract, key.dtype, key.bytes, key.size());
+  const u64 hash = hash_of(key.contract, key.dtype, key.bytes, key.size);
   if (const auto found = known.find(hash); found != known.end())
     return fastest_of(found->second, c, args, l.device, chosen);
   if (recording_graph()) return chosen;

@@ -1,8 +1,8 @@
 // What benchmark() (core/matmul_precision.h) does: the first launch at some arguments (contract,
-// dtype, bytes, layout) is made by every variant that takes them, each is timed, and from then on
-// the fastest is launched there. What they wrote is put back before the next one and before the
-// launch itself. cuDNN's engines are timed as its variant is. A variant is proved first, as first
-// uses are (run_first_use.h).
+// dtype, sizes, layout, the precision of f32 products) is made by every variant that takes them,
+// each is timed, and from then on the fastest is launched there. What they wrote is put back before
+// the next one and before the launch itself. cuDNN's engines are timed as its variant is. A variant
+// is proved first, as first uses are (run_first_use.h).
 //
 // What was found is kept as rows of the tune file (kernels/dispatch/run_tune_file.h), where it
 // holds for such arguments alone, under this build. cuda; simt where WT_TUNE names a file. Not

@@ -4,6 +4,7 @@
 // contract. Internal; host code only.
 #pragma once
 #include "warptape/kernels/dispatch/run_first_use.h"
+#include "warptape/kernels/dispatch/run_sizes.h"
 #include "warptape/kernels/dispatch/run_slices.h"
 #include "warptape/kernels/dispatch/run_tuned.h"
 #include "warptape/kernels/run.h"
@@ -33,6 +34,7 @@ struct ErasedContract {
   i64 (*workspace)(const void* variant, const void* args);
   void (*launch)(const void* variant, const void* args, const Launch& l);
   Facts (*facts)(const void* args);
+  u64 (*sizes)(const void* args);  // a hash of what the operands measure, for benchmark()
   bool (*lead_slices)(void* args, const SlicedLaunch& s);
 
   int count(DeviceKind d) const { return list(d).count; }
@@ -84,6 +86,7 @@ struct Eraser {
   static ErasedContract::Facts facts(const void* a) {
     return {args_dtype(args(a)), layout_of(args(a)), args(a).bytes(), double(args(a).flops())};
   }
+  static u64 sizes(const void* a) { return sizes_of(args(a)); }
   static bool lead_slices(void* a, const SlicedLaunch& s) {
     return detail::lead_slices(*static_cast<Args*>(a), s);
   }
@@ -104,6 +107,7 @@ consteval ErasedContract erased_contract() {
           E::workspace,
           E::launch,
           E::facts,
+          E::sizes,
           E::lead_slices};
 }
 

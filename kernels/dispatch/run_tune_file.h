@@ -46,8 +46,9 @@ struct TuneFile {
 // The file of `d` at `path`. DataError where there is none, or it is of another device.
 TuneFile read_tune_file(Device d, const std::string& path);
 
-// Rows that benchmark() has added (kernels/dispatch/run_benchmark.h): `size` is this and the layout
-// of the arguments, `shape` the build that timed them. They hold at their bytes alone.
+// Rows that benchmark() has added (kernels/dispatch/run_benchmark.h): `size` is this, the layout of
+// the arguments, their sizes as one number, and " high" where f32 products may be rounded; `shape`
+// is the build that timed them. They hold at their bytes alone.
 inline constexpr const char* kTimedAtFirstUse = "first use ";
 bool timed_at_first_use(const TuneRow& r);
 

@@ -54,9 +54,9 @@ void check_prompts(const Decoder& d, const Texts& prompts, const GenerateOptions
         outside.add("row ", i, ", token ", k, " is ", id);
         break;
       }
-    // The last token is not looked back at.
-    const i64 looked = i64(prompts[i].size()) + std::max<i64>(o.max_new_tokens - 1, 0);
-    if (o.slide == 0 && looked > d.size.context)
+    // The last token is not looked back at. Any number of them may be asked for: a sum may not fit.
+    const i64 left = d.size.context - i64(prompts[i].size());
+    if (o.slide == 0 && std::max<i64>(o.max_new_tokens - 1, 0) > left)
       full.add("row ", i, " has ", prompts[i].size(), " tokens and is to get ", o.max_new_tokens);
   }
   if (!empty.text.empty()) throw UsageError("[generate] " + empty.text);
@@ -136,9 +136,10 @@ class Generation {
 
   void add_token(size_t r, i64 n) {
     std::vector<double>& logits = logits_[r];
-    if (std::any_of(logits.begin(), logits.end(), [](double x) { return std::isnan(x); }))
-      throw NumericError(
-          str("[generate] row ", r, ": a logit after ", texts_[r].size(), " tokens is NaN"));
+    for (const double x : logits)
+      if (!(x < HUGE_VAL))
+        throw NumericError(str("[generate] row ", r, ": a logit after ", texts_[r].size(),
+                               " tokens is ", std::isnan(x) ? "NaN" : "infinite"));
     process_logits(logits, texts_[r], o_);
     i64 id;
     if (o_.do_sample) {

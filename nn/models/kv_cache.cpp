@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "warptape/autograd/ops/attention.h"
+#include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
@@ -66,13 +67,18 @@ void KvCache::begin(i64 tokens, std::vector<i64> counts) {
   if (!full.empty())
     throw ShapeError(str("[KvCache] more tokens than the context of ", context_, ": ", full));
   // A row that stays as it is may be full: what it computes and nobody reads is then about its last
-  // token.
-  std::vector<i64> first = lengths_;
+  // token, which is not written over. Others have room behind their tokens.
+  std::vector<i64> first = lengths_, written;
   for (i64& at : first) at = std::min(at, context_ - tokens);
-  even_ = std::adjacent_find(first.begin(), first.end(), std::not_equal_to<>()) == first.end();
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (first[i] == lengths_[i]) written.push_back(i64(i));
+  const bool all = written.size() == counts.size();
+  even_ =
+      all && std::adjacent_find(first.begin(), first.end(), std::not_equal_to<>()) == first.end();
   const i64 longest = first.empty() ? 0 : *std::max_element(first.begin(), first.end());
   tokens_ = tokens, counts_ = std::move(counts), seen_ = longest + tokens;
-  mask_ = rows_ = Tensor();
+  mask_ = rows_ = written_ = Tensor();
+  if (!all) written_ = tensor(written, {.dtype = DType::i64, .device = places_.device()});
   if (even_) {
     positions_ = slice(places_, 0, {longest, seen_});
   } else {
@@ -93,10 +99,15 @@ void KvCache::end() {
 
 // Part [batch, heads, tokens, channels] to its places in [batch, heads, context, channels].
 void KvCache::keep(const Tensor& to, const Tensor& part) const {
-  if (even_)
+  if (even_) {
     slice(to, 2, {seen_ - tokens_, seen_}).copy_(part);
-  else
-    transpose(to, 1, 2).index_put_({rows_, positions_}, transpose(part, 1, 2));
+    return;
+  }
+  const auto kept = [&](const Tensor& of) {
+    return written_.defined() ? index_select(of, 0, written_) : of;
+  };
+  if (written_.defined() && written_.numel() == 0) return;
+  transpose(to, 1, 2).index_put_({kept(rows_), kept(positions_)}, kept(transpose(part, 1, 2)));
 }
 
 Tensor KvCache::attend(i64 layer, const Tensor& q, const Tensor& k, const Tensor& v) {

@@ -25,6 +25,16 @@ void penalize(std::span<double> logits, std::span<const i64> text, double penalt
   }
 }
 
+// All odds are beside it: of an infinite one there are none.
+double largest_of(std::span<const double> logits) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  if (!std::isfinite(most))
+    throw NumericError(str("[generate] the largest logit is ", most,
+                           ", of which no odds can be made"
+                           "\n  Try a temperature nearer to 1"));
+  return most;
+}
+
 // What equals the k-th largest stays.
 void keep_top_k(std::span<double> logits, i64 k) {
   if (k >= i64(logits.size())) return;
@@ -36,7 +46,7 @@ void keep_top_k(std::span<double> logits, i64 k) {
 
 // A token stays if those that are likelier have odds below p together: the likeliest always.
 void keep_top_p(std::span<double> logits, double p) {
-  const double most = *std::max_element(logits.begin(), logits.end());
+  const double most = largest_of(logits);
   double all = 0;
   for (const double x : logits) all += std::exp(x - most);
   std::vector<i64> order(logits.size());
@@ -71,7 +81,7 @@ void process_logits(std::span<double> logits, std::span<const i64> text, const G
 }
 
 i64 draw_token(std::span<const double> logits, double uniform) {
-  const double most = *std::max_element(logits.begin(), logits.end());
+  const double most = largest_of(logits);
   double all = 0;
   for (const double x : logits) all += std::exp(x - most);
   double sum = 0;

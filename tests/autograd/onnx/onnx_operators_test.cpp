@@ -113,6 +113,11 @@ TEST_CASE("onnx operators: elementwise, of two tensors and numbers") {
     round_trip(str(name, "_number"), [f = f](const Tensor& x) { return f(x, 0.5); }, {a});
     round_trip(str(name, "_by_number"), [f = f](const Tensor& x) { return f(0.5, x); }, {a});
   }
+  const Tensor ends =
+      tensor({-INFINITY, INFINITY, 2.F, -INFINITY, INFINITY, float(NAN)}).reshape({6});
+  round_trip("logaddexp_of_infinities",
+             [](const Tensor& x, const Tensor& y) { return logaddexp(x, y); },
+             {ends.unsqueeze(1), ends});
   const std::pair<const char*, F> quotients[] = {{"div", div},
                                                  {"floor_divide", floor_divide},
                                                  {"remainder", remainder},

@@ -108,6 +108,69 @@ TEST_CASE("onnx save: axes of any size, several of them") {
   wt_test::check_near(got[1], want.second, 2e-6);
 }
 
+TEST_CASE("onnx save: axes of size 1 are told from each other by the second size") {
+  manual_seed(5);
+  const TempDir dir;
+  using F = Tensor (*)(const Tensor&);
+  const auto go = [&](F f, const Shape& example, const Shape& other) {
+    onnx::save(dir / "f.onnx", f, {randn(example)}, {.dynamic_axes = {{"input", {{0, "n"}}}}});
+    const Tensor x = randn(other);
+    wt_test::check_near(onnx::load(dir / "f.onnx")(x), f(x), 0);
+  };
+  go([](const Tensor& t) { return t.squeeze(-1); }, {1, 3, 1}, {4, 3, 1});
+  go([](const Tensor& t) { return t.squeeze(-1).squeeze(-1); }, {1, 3, 1, 1}, {4, 3, 1, 1});
+  go([](const Tensor& t) { return t.select(1, 0); }, {1, 1, 3}, {4, 1, 3});
+  go([](const Tensor& t) { return t.select(1, -1); }, {1, 1, 1}, {4, 1, 1});
+  go([](const Tensor& t) { return flip(t, {0}); }, {1, 3}, {4, 3});
+  wt_test::round_trip("squeeze_last", [](const Tensor& t) { return t.squeeze(-1); },
+                      {randn({1, 3, 1})});
+  // Two axes of one name, which change places.
+  onnx::save(dir / "t.onnx", [](const Tensor& t) { return t.t(); }, {randn({1, 1})},
+             {.dynamic_axes = {{"input", {{0, "n"}, {1, "n"}}}}});
+  const Tensor square = randn({3, 3});
+  wt_test::check_near(onnx::load(dir / "t.onnx")(square), square.t(), 0);
+}
+
+TEST_CASE("onnx save: slices with steps, and what is expanded, of any size") {
+  manual_seed(6);
+  const TempDir dir;
+  using F = Tensor (*)(const Tensor&);
+  const auto go = [&](F f, i64 example) {
+    onnx::save(dir / "f.onnx", f, {randn({example, 2})}, {.dynamic_axes = {{"input", {{0, "n"}}}}});
+    for (const i64 n : {5, 6, 7}) {
+      const Tensor x = randn({n, 2});
+      wt_test::check_near(onnx::load(dir / "f.onnx")(x), f(x), 0);
+    }
+  };
+  for (const i64 n : {4, 5}) {
+    go([](const Tensor& t) { return t.slice(0, {0, t.size(0), 2}); }, n);
+    go([](const Tensor& t) { return t.slice(0, {1, t.size(0), 3}); }, n);
+    go([](const Tensor& t) { return t.slice(0, {1, t.size(0) - 1}); }, n);
+    go([](const Tensor& t) { return t.slice(0, {0, 4, 3}); }, n);
+  }
+  go([](const Tensor& t) { return pad(t.unsqueeze(2).expand({t.size(0), 2, 3}), {1, -2}); }, 2);
+  CHECK(mentions(refusal(
+                     [](const Tensor& t) {
+                       return t.expand({3, 4}).slice(0, {1, 2});
+                     },
+                     {randn({1, 4})}),
+                 "slice, of an expanded axis"));
+}
+
+TEST_CASE("onnx save: pooling of any size rounds up where it was asked to") {
+  manual_seed(7);
+  const TempDir dir;
+  const Tensor x = randn({1, 1, 7, 5});
+  const auto go = [&](auto f) {
+    onnx::save(dir / "f.onnx", f, {randn({1, 1, 4, 4})},
+               {.dynamic_axes = {{"input", {{2, "height"}, {3, "width"}}}}});
+    wt_test::check_near(onnx::load(dir / "f.onnx")(x), f(x), 1e-6);
+  };
+  go([](const Tensor& t) { return max_pool2d(t, 2, {.ceil_mode = true}); });
+  go([](const Tensor& t) { return max_pool2d(t, 2); });
+  go([](const Tensor& t) { return avg_pool2d(t, 2, {.ceil_mode = true}); });
+}
+
 TEST_CASE("onnx save: numbers that depend on a dynamic size are refused") {
   const onnx::SaveOptions any{.dynamic_axes = {{"input", {{0, "n"}}}}};
   const Tensor x = ones({3, 4});
@@ -120,6 +183,30 @@ TEST_CASE("onnx save: numbers that depend on a dynamic size are refused") {
   CHECK(
       mentions(refusal([](const Tensor& t) { return t.size(0) > 4 ? relu(t) : neg(t); }, {x}, any),
                "runs other operators"));
+  const auto says = [&](auto f) { return refusal(f, {x}, any); };
+  CHECK(mentions(says([](const Tensor& t) { return clamp(t, 0.0, double(t.size(0))); }),
+                 "clamp, a bound depends on a size"));
+  CHECK(mentions(says([](const Tensor& t) { return leaky_relu(t, 1.0 / double(t.size(0))); }),
+                 "leaky_relu, its slope depends on a size"));
+  CHECK(mentions(says([](const Tensor& t) { return elu(t, double(t.size(0))); }), "elu, alpha"));
+  CHECK(mentions(says([](const Tensor& t) { return softplus(t, double(t.size(0))); }), "beta"));
+  CHECK(mentions(says([](const Tensor& t) { return nan_to_num(t, {.nan = double(t.size(0))}); }),
+                 "nan_to_num, a number"));
+  CHECK(mentions(says([](const Tensor& t) { return one_hot(t.to(int64), t.size(0)); }),
+                 "one_hot, the number of classes"));
+  CHECK(mentions(says([](const Tensor& t) {
+                   return pad(t, {0, t.size(0)});
+                 }),
+                 "pad, a pad depends on a size"));
+  CHECK(mentions(says([](const Tensor& t) {
+                   return pad(t, {0, 1}, {.value = double(t.size(0))});
+                 }),
+                 "pad, a number depends on a size"));
+  CHECK(mentions(says([](const Tensor& t) {
+                   return upsample(t.reshape({1, 4, t.size(0)}).slice(2, {0, 2}),
+                                   {.size = {2 * t.size(0)}, .mode = UpsampleMode::nearest});
+                 }),
+                 "resize_axis, its size depends on a size"));
   CHECK(mentions(
       refusal([](const Tensor& t) { return t; }, {x}, {.dynamic_axes = {{"input", {{2, "n"}}}}}),
       "'input' has 2 axes, not 2"));
@@ -149,7 +236,16 @@ TEST_CASE("onnx save: what a list of operators cannot say is refused") {
   Net net;  // in training mode: dropout draws, statistics move
   CHECK(refusal(net, {ones({2, 2, 4, 5})}) != "");
   net.drop.eval();
+  std::vector<std::vector<double>> before, after;
+  const auto buffers = [&](std::vector<std::vector<double>>& to) {
+    for (const nn::NamedTensor& t : net.named_buffers())
+      to.push_back(t.tensor.to(f64).to_vector<double>());
+  };
+  buffers(before);
   CHECK(mentions(refusal(net, {rand({2, 2, 4, 5})}), "running statistics in training mode?"));
+  buffers(after);
+  CHECK(before.size() == 3);
+  CHECK(after == before);  // a refused save moves nothing
   const Tensor x = ones({3});
   CHECK(mentions(refusal([](const Tensor& t) { return t * t.sum().item(); }, {x}), "item"));
   CHECK(refusal([](const Tensor& t) { return t + rand({3}); }, {x}) != "");
@@ -161,6 +257,26 @@ TEST_CASE("onnx save: what a list of operators cannot say is refused") {
                      },
                      {x}),
                  "a tensor that was there before is written"));
+  CHECK(kept.to_vector<float>() == std::vector<float>{1, 1, 1});
+  Tensor grid = tensor({1.F, 2.F, 3.F, 4.F}).reshape({2, 2});
+  CHECK(refusal(
+            [&](const Tensor& t) {
+              grid.select(1, 1).fill_(9);
+              grid.mul_(2);
+              grid.select(0, 1).add_(t.sum());
+              return grid;
+            },
+            {x}) != "");
+  CHECK(grid.to_vector<float>() == std::vector<float>{1, 2, 3, 4});
+  // Nor one whose function throws.
+  CHECK_THROWS_AS(onnx::save("f.onnx",
+                             [&](const Tensor& t) {
+                               kept.add_(t);
+                               return matmul(t, t.reshape({1, 3}));
+                             },
+                             {x}),
+                  ShapeError);
+  CHECK(kept.to_vector<float>() == std::vector<float>{1, 1, 1});
   CHECK(mentions(refusal(
                      [](const Tensor& t) {
                        Tensor y = t * 2;

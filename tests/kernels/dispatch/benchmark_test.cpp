@@ -18,6 +18,7 @@
 #include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/kernels/dispatch/run_first_use_lists.h"
 #include "warptape/kernels/dispatch/run_tune_file.h"
+#include "warptape/kernels/pool.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
@@ -134,14 +135,17 @@ class Benchmarking {
 };
 
 // Which variants a launch over n elements runs; results go to `out`.
-std::string runs(i64 n, const char* what, Tensor& out, bool accumulate = false) {
+std::string runs(const Tensor& in, const char* what, Tensor& out, bool accumulate = false) {
   ran.clear();
-  const Tensor in = ones({n}).to(Device::simt());
+  const i64 n = in.numel();
   if (!out.defined()) out = zeros({n}, {.device = Device::simt()});
   TimedArgs a;
   a.out = view_of(out.impl()), a.in = view_of(in.impl()), a.accumulate = accumulate, a.what = what;
   run(a, Launch{nullptr, nullptr, nullptr, Device::simt()});
   return ran;
+}
+std::string runs(i64 n, const char* what, Tensor& out, bool accumulate = false) {
+  return runs(ones({n}).to(Device::simt()), what, out, accumulate);
 }
 std::string runs(i64 n, const char* what = "") {
   Tensor out;
@@ -164,6 +168,55 @@ TEST_CASE("benchmark: every variant is timed at the first use, then the fastest 
   set_benchmark(false);
   CHECK(runs(100) == "r");
   CHECK(warnings().empty());
+}
+
+TEST_CASE("benchmark: tensors of equal bytes and other sizes have rankings of their own",
+          "[benchmark]") {
+  Benchmarking on;
+  const auto of = [](const Shape& shape) {
+    Tensor out;
+    return runs(ones(shape).to(Device::simt()), "", out);
+  };
+  CHECK(of({4, 25}) == "rqnq");
+  microseconds = {{'n', 1}};
+  CHECK(of({25, 4}) == "rqnn");
+  CHECK(of({100}) == "rqnn");
+  CHECK(of({4, 25}) == "q");
+  on.next_process();
+  CHECK(of({25, 4}) == "n");
+  CHECK(of({4, 25}) == "q");
+}
+
+TEST_CASE("benchmark: f32 products that may be rounded have rankings of their own", "[benchmark]") {
+  const Benchmarking on;
+  CHECK(runs(100) == "rqnq");
+  set_matmul_precision(MatmulPrecision::high);
+  microseconds = {{'n', 1}};
+  CHECK(runs(100) == "rqnn");
+  set_matmul_precision(MatmulPrecision::highest);
+  CHECK(runs(100) == "q");
+}
+
+TEST_CASE("benchmark: what a product, a convolution and a pooling measure", "[benchmark]") {
+  MatmulArgs m;
+  m.m = 4, m.n = 6, m.k = 8;
+  const u64 tall = detail::sizes_of(m);
+  std::swap(m.m, m.k);
+  CHECK(detail::sizes_of(m) != tall);
+  ConvForwardArgs c{};
+  for (int d = 0; d < 3; ++d)
+    c.shape.in[d] = c.shape.out[d] = c.shape.kernel[d] = c.shape.stride[d] = 3,
+    c.shape.padding[d] = c.shape.dilation[d] = 1;
+  const u64 dense = detail::sizes_of(c);
+  c.shape.dilation[2] = 2;
+  CHECK(detail::sizes_of(c) != dense);
+  PoolShape p{};
+  for (int d = 0; d < 3; ++d)
+    p.in[d] = p.out[d] = p.kernel[d] = p.stride[d] = p.padding[d] = p.dilation[d] = 1;
+  AvgPoolForwardArgs a{p, {}, {}};
+  const u64 pooled = detail::sizes_of(a);
+  a.shape.stride[1] = 2;
+  CHECK(detail::sizes_of(a) != pooled);
 }
 
 TEST_CASE("benchmark: results that are added to what is there are added once", "[benchmark]") {

@@ -218,6 +218,7 @@ TEST_CASE("generate refuses what makes no sense, and names all that is wrong", "
                  "more than the context of 16: row 1 has 3 tokens and is to get 15; row 2 has 17 "
                  "tokens and is to get 15\n  Try {.slide = 4}"));
   CHECK(says({{1, 2}}, {.max_new_tokens = 15}) == "");  // the last one is not looked back at
+  CHECK(mentions(says({{1, 2}}, {.max_new_tokens = INT64_MAX}), "more than the context of 16"));
   CHECK(mentions(says({{1}, {}}, {}), "the prompt of row 1 is empty"));
   CHECK(mentions(says({}, {}), "no prompts"));
   CHECK(mentions(says(ok, {.do_sample = true, .temperature = 0, .top_k = -1, .top_p = 0}),
@@ -230,6 +231,41 @@ TEST_CASE("generate refuses what makes no sense, and names all that is wrong", "
   net.transformer.ln_f.bias->detach().fill_(NAN);
   CHECK(mentions(says(ok, {.max_new_tokens = 2}),
                  "NumericError: [generate] row 0: a logit after 2 tokens is NaN"));
+}
+
+TEST_CASE("infinite logits draw no token, tokens that are out have no odds", "[models]") {
+  CHECK_THROWS_AS(models::draw_token(std::vector<double>{0, INFINITY, 1}, 0.5), NumericError);
+  CHECK_THROWS_AS(models::draw_token(std::vector<double>{-INFINITY, -INFINITY}, 0.5), NumericError);
+  CHECK(models::draw_token(std::vector<double>{-INFINITY, 3}, 0.5) == 1);
+  std::vector<double> logits{1, INFINITY};
+  CHECK_THROWS_AS(models::process_logits(logits, {}, {.do_sample = true, .top_p = 0.5}),
+                  NumericError);
+  const models::Gpt2 model =
+      models::gpt2({.vocabulary = 3, .context = 8, .channels = 4, .layers = 1, .heads = 1});
+  models::Decoder d{.model = model, .vocabulary = 3, .size = {1, 1, 8, 2}, .options = {}};
+  d.logits = [](const Tensor& ids, models::KvCache&) {
+    return full({ids.size(0), 3}, std::numeric_limits<double>::infinity(), {.dtype = f32});
+  };
+  CHECK(mentions(message_of([&] { (void)models::generate(d, {{1}}, {.max_new_tokens = 1}); }),
+                 "NumericError: [generate] row 0: a logit after 1 tokens is infinite"));
+}
+
+TEST_CASE("a full row that stays keeps the keys of its last token", "[models]") {
+  const NoGrad no_grad;
+  models::KvCache cache({.layers = 1, .heads = 1, .context = 2, .channels = 1}, 2);
+  cache.begin(2, {2, 1});
+  (void)cache.attend(0, ones({2, 1, 2, 1}), ones({2, 1, 2, 1}), ones({2, 1, 2, 1}));
+  cache.end();
+  cache.begin(1, {0, 1});
+  const Tensor twos = full({2, 1, 1, 1}, 2.0), fours = full({2, 1, 1, 1}, 4.0);
+  (void)cache.attend(0, twos, twos, twos);
+  cache.end();
+  CHECK(cache.keys.to_vector<float>() == std::vector<float>{1, 1, 1, 2});
+  CHECK(cache.values.to_vector<float>() == std::vector<float>{1, 1, 1, 2});
+  cache.begin(1, {0, 0});
+  (void)cache.attend(0, fours, fours, fours);
+  cache.end();
+  CHECK(cache.keys.to_vector<float>() == std::vector<float>{1, 1, 1, 2});
 }
 
 TEST_CASE("a cache says what it has no room for, and a step that throws adds nothing", "[models]") {

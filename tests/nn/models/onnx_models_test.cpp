@@ -31,8 +31,11 @@ void go(const char* name, M net, const Tensor& x) {
   onnx::save(dir / "m.onnx", net, {x}, any_batch());
   const onnx::Graph g = onnx::load(dir / "m.onnx");
   const NoGrad no_grad;
-  const Tensor more = cat({x, flip(x, {0}), x}, 0);
-  wt_test::check_near(g(more), Tensor(net(more)), 1e-5);
+  const Tensor more = cat({x, flip(x, {0}), x}, 0), want = net(more);
+  wt_test::check_near(g(more), want, 1e-5);
+  // From an example of batch 1, whose size is that of many an axis.
+  onnx::save(dir / "one.onnx", net, {x.slice(0, {0, 1})}, any_batch());
+  wt_test::check_near(onnx::load(dir / "one.onnx")(more), want, 1e-5);
   size_t known = 0;
   for (const auto& [key, t] : g.constants())
     for (const auto& [own, tensor] : onnx::names_of(net)) known += own == key;

@@ -153,10 +153,11 @@ class Gpt2Text : public Recipe {
     return {{kTokenizerKey, tokenizer_->text()}};
   }
   void take_kept(const nn::Metadata& m, const std::string& path) override {
-    tokenizer_ = BpeTokenizer::parse(tokenizer_in(m, path), path);
-    if (tokenizer_->vocab_size() > options().vocabulary)
-      throw DataError(str(printable_path(path), ": the tokenizer has ", tokenizer_->vocab_size(),
+    BpeTokenizer theirs = BpeTokenizer::parse(tokenizer_in(m, path), path);
+    if (theirs.vocab_size() > options().vocabulary)
+      throw DataError(str(printable_path(path), ": the tokenizer has ", theirs.vocab_size(),
                           " tokens, the model ", options().vocabulary));
+    tokenizer_ = std::move(theirs);
   }
 
   void load_weights(const std::string& path, bool averaged) override {

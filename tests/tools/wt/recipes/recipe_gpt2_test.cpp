@@ -181,6 +181,16 @@ TEST_CASE("gpt2 refuses texts, sizes and tokenizers that make no sense") {
                    gpt2_of(kTiny)->take_kept({{"tokenizer", "x"}}, "f");
                  }),
                  "not a tokenizer of this version"));
+  // A tokenizer that is refused is not taken.
+  const std::string large = data::BpeTokenizer::train("abababab", {.vocab_size = 258}).text();
+  std::vector<std::string> bytes_only = kTiny;
+  bytes_only.back() = "vocabulary=256";
+  const auto recipe = gpt2_of(bytes_only);
+  CHECK(mentions(message_of([&] {
+                   recipe->take_kept({{"tokenizer", large}}, "f");
+                 }),
+                 "tokens, the model 256"));
+  CHECK(recipe->kept().empty());
 }
 
 TEST_CASE("gpt2 trains on made-up tokens of any vocabulary, without a text") {
