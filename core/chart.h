@@ -11,6 +11,11 @@
 namespace wt::chart {
 
 using Points = std::vector<std::pair<double, double>>;
+// Beyond this coordinates overflow; such values and NaN leave a gap.
+inline bool drawable(double v) { return v < 1e150 && v > -1e150; }
+inline bool drawable(const std::pair<double, double>& p) {
+  return drawable(p.first) && drawable(p.second);
+}
 
 struct Series {
   std::string label;

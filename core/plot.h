@@ -48,7 +48,7 @@ struct PictureOptions {
 };
 
 struct PlotTextOptions {
-  int columns = 80, rows = 16;  // of which the last is of x, more the title and the names
+  int columns = 80, rows = 16;  // at least 20; rows with the last, of x, the title and the names
   bool utf8 = true;             // dots of Braille; else letters
   bool color = false;  // of 256, by escape sequences; else several series differ by letters
 };
@@ -78,7 +78,8 @@ class WT_API Plot {
   std::string csv() const;
   // A PNG file of the picture. Letters are of ASCII there; others are boxes. Needs no library.
   std::string encode_png(const PictureOptions& o = {}) const;
-  // Lines of characters, each at most `columns` wide, for a terminal or a log.
+  // Lines of characters, each at most `columns` wide (of 20 where it is less), for a terminal, a
+  // log.
   std::string text(const PlotTextOptions& o = {}) const;
   // The picture as sixels, which a terminal that has them draws at the cursor.
   std::string sixel(const PictureOptions& o = {}) const;

@@ -20,9 +20,12 @@ int launcher_local_rank();
 int launcher_local_size();
 // Of all processes of the job; -1: the launcher does not say.
 int launcher_size();
-// What torchrun's variables say. Throws UsageError that names those that are missing or wrong.
+// Rank, size and address (with ports and job, where `o` has none) from RANK, WORLD_SIZE,
+// MASTER_ADDR and MASTER_PORT, as torchrun sets them, each where `o` lacks it; a world of one needs
+// no address. Throws UsageError that names those variables, of the ones that are read, that are
+// missing or wrong.
 struct TcpOptions;
-TcpOptions torchrun_options();
+TcpOptions torchrun_options(TcpOptions o);
 // Something that is the same for two processes of one host and no others: its name and boot.
 std::string host_identity();
 std::string host_name();

@@ -60,11 +60,21 @@ int left_ms(PulseClock::time_point until);
 std::string last_error();
 // Connected before `until`, or `why` says what happened.
 Socket connect_to(const SocketAddress& to, PulseClock::time_point until, std::string& why);
+// A connection of a socket with itself, which TCP allows: where nobody listens at a port of this
+// host that the system may also give to who connects.
+bool is_own_end(int fd);
+// The next connection of a listener, set up, and where it is from; none, or `why` says what
+// happened where it is not that the caller is gone. Waits a moment then: a process without
+// descriptors would be told of the same connection again and again.
+Socket accept_from(int listener, SocketAddress& from, std::string& why);
 // The other side has ended the connection, as far as one can see without taking bytes from it.
 bool is_ended(int fd);
 
 // The addresses of this host that other hosts can reach, IPv4 first: of the interfaces or subnets
 // ("eth0", "10.0.0.0/8") in `only`, separated by commas; of all that are up where it is empty.
+// Throws UsageError for what wrong_subnet() names.
 std::vector<std::string> host_addresses(const std::string& only);
+// The first of `only` that has a '/' and is no IPv4 subnet; empty: there is none.
+std::string wrong_subnet(const std::string& only);
 
 }  // namespace wt::dist

@@ -7,9 +7,11 @@
 // bytes go over two TCP connections between any two ranks: 2 (n - 1) descriptors a rank and
 // communicator. For GPUs it is what NCCL starts with, as control().
 //
-// Rank 0 listens at the address, and at no other one, until all ranks are there; each rank listens
-// for the others for that moment too, where it reached rank 0 from. A rank that does not come,
-// comes twice, says another world size or has another version of warptape ends the job with
+// Rank 0 listens at all addresses that the name has on its host (an address is one); at all of the
+// host's where these are the loopback's alone and the name is not, as a host's own name in its own
+// table; with `interfaces` at those that they name alone; and until all ranks are there. Each rank
+// listens for the others for that moment too, where it reached rank 0 from. A rank that does not
+// come, comes twice, says another world size or has another version of warptape ends the job with
 // PeerFailure that names it on all ranks; what is no rank of this job is turned away. Nothing is
 // encrypted (SECURITY.md).
 #pragma once

@@ -72,8 +72,8 @@ WT_API LoadStateResult load_model(const ModuleBase& m, const std::string& archit
 // several: nn/weight_files.h), or from a checkpoint of a training run. A name that the metadata say
 // to be tied to another one has that one's values. Throws UsageError for weights of another
 // architecture: where the file says that they are of another type, or a name or shape does not fit,
-// which the file's header tells: of the tensors only those that fit are read, and no more memory is
-// taken than the model has. With
+// which the file's header tells. Only tensors that fit are read, all before the first is loaded:
+// for that moment they take their memory in the file's dtypes, beside the model's own. With
 // {.strict = false} it loads what fits and returns the rest. Throws DataError as load_tensors. When
 // it throws, nothing was loaded.
 template <std::derived_from<ModuleBase> M>

@@ -47,7 +47,8 @@ WT_API std::vector<Device> devices_of_call(const ModuleBase& module,
 WT_API std::vector<i64> part_sizes(i64 n, i64 parts);
 // The parameters on d, through which gradients flow, and copies of the buffers.
 WT_API std::vector<NamedTensor> replica_tensors(const ModuleBase& module, Device d);
-// Samples first, first + 1, ... of an argument. Throws ShapeError for one of another batch.
+// Samples first, first + 1, ... of an argument; none of an undefined one. Throws ShapeError for one
+// of another batch.
 WT_API Tensor part_for(const Tensor& x, i64 axis, i64 samples, i64 first, i64 size, Device d);
 // A result's parts on `to`; of those without axes, one after the other.
 WT_API Tensor joined(std::vector<Tensor> parts, i64 axis, Device to);
@@ -95,9 +96,11 @@ class DataParallel : public Module<DataParallel<M>> {
 
   M module;
 
-  // x and the tensors among `rest` are cut along .axis, wherever they are; the rest goes to each
-  // call as it is. Throws PlacementError for a module that is not on the first device, ShapeError
-  // for tensors of unequal batches.
+  // x and the tensors among `rest` are cut along .axis, wherever they are; undefined ones and all
+  // else go to each call as they are: so do tensors inside of structs (a mask in .attn_mask, say),
+  // which are not cut, and not copied to the devices. The result is a tensor, or a pair, tuple or
+  // vector of tensors, no Loss: losses are for the whole batch's result. Throws PlacementError for
+  // a module that is not on the first device, ShapeError for tensors of unequal batches.
   template <class... Rest>
   auto forward(Tensor x, const Rest&... rest) {
     using Y = std::remove_cvref_t<decltype(module(x, rest...))>;

@@ -21,6 +21,10 @@ namespace wt::nn {
 // How the file has a tensor's numbers. q8_0: blocks of 32 along the last axis, a scale in f16 and
 // 32 integers of 8 bits each.
 enum class GgufType : u8 { f32, f16, bf16, q8_0 };
+// That of the tensor which is read: f32 for q8_0.
+constexpr DType dtype_of(GgufType t) {
+  return t == GgufType::f16 ? DType::f16 : t == GgufType::bf16 ? DType::bf16 : DType::f32;
+}
 
 struct GgufEntry {
   std::string name;

@@ -33,8 +33,8 @@ WT_API bool is_checkpoint(const WeightSource& source);
 WT_API LoadStateResult compare_state(const ModuleBase& m, const std::vector<NamedTensor>& state);
 
 // Loads all that fits, of PyTorch's counts of batches zeros where there are none, as PyTorch does.
-// {.strict}: throws UsageError, beginning with headline(), unless all fits. No more memory is taken
-// than the module has, and when it throws, nothing was loaded.
+// {.strict}: throws UsageError, beginning with headline(), unless all fits. When it throws, nothing
+// was loaded: tensors that fit are all read before, and take memory beside the module's until then.
 WT_API LoadStateResult load_from(const ModuleBase& m, const WeightSource& source,
                                  const LoadModelOptions& options,
                                  const std::function<std::string()>& headline);

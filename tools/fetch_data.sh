@@ -66,7 +66,7 @@ for set in "${sets[@]}"; do
     { echo "fetch_data: no set '$set'; there are all," $known >&2; exit 2; }
 done
 name=fetch_data
-. "${0%/*}/fetch_files.sh"
+. "$(cd "$(dirname "$0")" && pwd)/fetch_files.sh"
 
 # An archive and those of its files that are missing; members come out by their names alone.
 unpack() {

@@ -32,7 +32,7 @@ if [ -n "${WT_FETCH_TABLE:-}" ]; then
   table=$(cat "$WT_FETCH_TABLE") || exit 2
 fi
 
-here=${0%/*}
+here=$(cd "$(dirname "$0")" && pwd)
 to=weights
 convert=yes
 models=()

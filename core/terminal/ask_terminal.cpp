@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -19,6 +20,23 @@ namespace {
 // terminal answers and whose answer comes last.
 constexpr std::string_view kQuestion = "\x1b]11;?\x1b\\\x1b[c";
 constexpr std::size_t kLongest = 4096;
+
+// Whoever is ended or stopped by a signal now would leave a terminal that shows no letters.
+class HoldSignals {
+ public:
+  HoldSignals() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int s : {SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGHUP}) sigaddset(&held, s);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~HoldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HoldSignals(const HoldSignals&) = delete;
+  HoldSignals& operator=(const HoldSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // Opened anew: standard output may be open for writing alone.
 class Line {
@@ -95,15 +113,19 @@ bool is_dark(const std::string& got) {
 
 TerminalAnswer answer_in(const std::string& got) {
   const std::size_t at = attributes_in(got);
-  if (at == got.npos) return {};
+  if (at == got.npos) return {.asked = true};
   const std::string_view attributes(got.data() + at + 3, got.find('c', at) - at - 3);
-  return {.answered = true, .sixel = has_attribute(attributes, "4"), .dark = is_dark(got)};
+  return {.asked = true,
+          .answered = true,
+          .sixel = has_attribute(attributes, "4"),
+          .dark = is_dark(got)};
 }
 
 }  // namespace
 
 TerminalAnswer ask_terminal(int fd, double seconds) {
   if (!::isatty(fd)) return {};
+  const HoldSignals hold;  // for longer than the line
   const Line line(fd);
   if (!line || line.readable(0)) return {};
   if (::write(line.fd(), kQuestion.data(), kQuestion.size()) != ssize_t(kQuestion.size()))
@@ -113,10 +135,10 @@ TerminalAnswer ask_terminal(int fd, double seconds) {
   std::string got;
   while (attributes_in(got) == got.npos && got.size() < kLongest) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
-    if (left <= 0 || !line.readable(int(left * 1000) + 1)) return {};
+    if (left <= 0 || !line.readable(int(left * 1000) + 1)) return {.asked = true};
     char part[256];
     const ssize_t n = ::read(line.fd(), part, sizeof part);
-    if (n <= 0) return {};
+    if (n <= 0) return {.asked = true};
     got.append(part, std::size_t(n));
   }
   return answer_in(got);

@@ -44,12 +44,6 @@ std::vector<double> log_ticks(double low, double high) {
   return ticks;
 }
 
-// Beyond this coordinates overflow; such values and NaN leave a gap.
-bool drawable(double v) { return std::abs(v) < 1e150; }
-bool drawable(const std::pair<double, double>& p) {
-  return drawable(p.first) && drawable(p.second);
-}
-
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   void take(double v) {

@@ -44,16 +44,18 @@ std::optional<PlotForm> form_of_environment() {
       str("[plot] WT_PLOT is \"", printable(value), "\"\n  Try sixel, blocks, ascii, off or auto"));
 }
 
-// Asked once for each terminal: one that does not answer costs the whole time.
+// Asked once for each terminal: one that does not answer costs the whole time. One that was not
+// asked, as somebody typed ahead or this process was in the background, is asked the next time.
 detail::TerminalAnswer answer_of(int fd, double seconds) {
   static std::mutex mutex;
   static std::map<std::string, detail::TerminalAnswer> known;
   char name[256];
   if (::ttyname_r(fd, name, sizeof name) != 0) return {};
   const std::lock_guard lock(mutex);
-  const auto [at, fresh] = known.try_emplace(name);
-  if (fresh) at->second = detail::ask_terminal(fd, seconds);
-  return at->second;
+  if (const auto at = known.find(name); at != known.end()) return at->second;
+  const detail::TerminalAnswer answer = detail::ask_terminal(fd, seconds);
+  if (answer.asked) known.emplace(name, answer);
+  return answer;
 }
 
 // Characters, and pixels where the terminal says them, else 0.

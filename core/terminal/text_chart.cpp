@@ -85,15 +85,20 @@ std::string right_aligned(std::string text, int width) {
   return std::string(std::size_t(std::max(width, 0)) - text.size(), ' ') + text;
 }
 
+// Outside there is nothing to see; a number that no int has must not be made one.
+int dot_at(double place, int size) {
+  return int(std::lround(std::clamp(place, -1.0, double(size))));
+}
+
 void draw_series(Dots& dots, const Layout& layout, const Points& points, std::size_t series) {
   bool joined = false;
   int x = 0, y = 0;
   for (const auto& [px, py] : thin_out(points, std::size_t(dots.width()))) {
-    const bool there = std::isfinite(px) && std::isfinite(py) &&
-                       (!layout.y.logarithmic || py > 0) && (!layout.x.logarithmic || px > 0);
+    const bool there = drawable(px) && drawable(py) && (!layout.y.logarithmic || py > 0) &&
+                       (!layout.x.logarithmic || px > 0);
     if (there) {
-      const int to_x = int(std::lround(layout.x.place(px)));
-      const int to_y = int(std::lround(layout.y.place(py)));
+      const int to_x = dot_at(layout.x.place(px), dots.width());
+      const int to_y = dot_at(layout.y.place(py), dots.height());
       dots.line(joined ? x : to_x, joined ? y : to_y, to_x, to_y, series);
       x = to_x, y = to_y;
     }

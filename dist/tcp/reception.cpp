@@ -65,10 +65,14 @@ class Listeners {
     for (SocketAddress a : all) {
       a.set_port(port);
       Socket s(::socket(a.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (!s) {
+        error = errno;
+        continue;
+      }
       const int on = 1;
       ::setsockopt(s.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
       if (a.is_v6()) ::setsockopt(s.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-      if (s && ::bind(s.fd(), a.get(), a.size) == 0 && ::listen(s.fd(), 1024) == 0) {
+      if (::bind(s.fd(), a.get(), a.size) == 0 && ::listen(s.fd(), 1024) == 0) {
         set_up_socket(s.fd());
         sockets.push_back(std::move(s));
         continue;
@@ -156,6 +160,7 @@ class Reception {
   std::vector<Caller> callers_;
   i64 strangers_ = 0;
   std::string last_stranger_;
+  std::string not_taken_;             // why a connection was not
   std::unique_ptr<Refusal> refusal_;  // the job has failed
   std::set<int> told_;                // of it
 };
@@ -247,10 +252,13 @@ bool Reception::attend(Caller& g) {
 
 void Reception::let_in(const Socket& listener) {
   SocketAddress from;
-  from.size = sizeof from.bytes;
-  Socket s(::accept4(listener.fd(), from.get(), &from.size, SOCK_CLOEXEC));
+  std::string why;
+  Socket s = accept_from(listener.fd(), from, why);
+  if (!why.empty()) {
+    not_taken_ = why;
+    warn_once("tcp_world.accept", str("[tcp_world] a connection could not be taken: ", why));
+  }
   if (!s) return;
-  set_up_socket(s.fd());
   Caller g{std::move(s), str(text_of(from.get()), " port ", from.port()), {}};
   g.until = PulseClock::now() + kHelloTime;
   callers_.push_back(std::move(g));
@@ -315,6 +323,7 @@ std::unique_ptr<Refusal> Reception::absent() const {
   text += str(" did not come to ", m_.place(), " within ", m_.deadline.count(), " ms");
   if (strangers_)
     text += str("; turned away: ", strangers_, ", the last one from ", last_stranger_);
+  if (!not_taken_.empty()) text += "; a connection could not be taken: " + not_taken_;
   return std::make_unique<Refusal>(Refusal{who_is[0], "", text});
 }
 

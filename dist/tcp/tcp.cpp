@@ -14,6 +14,8 @@ namespace wt::dist {
 
 namespace {
 
+constexpr int kMostPorts = 64;
+
 // Fills in host and ports; false: it is no address with a port.
 bool split_address(const std::string& text, int ports, Meeting& m) {
   const size_t colon = text.rfind(':');
@@ -47,12 +49,16 @@ Meeting checked(const TcpOptions& o) {
   if (o.world_size < 1) add(str("world_size must be at least 1, got ", o.world_size));
   if (o.rank < 0 || (o.world_size >= 1 && o.rank >= o.world_size))
     add(str("rank must be from 0 to world_size - 1, got ", o.rank));
-  if (o.ports < 1 || o.ports > 64) add(str("ports must be from 1 to 64, got ", o.ports));
+  if (o.ports < 1 || o.ports > kMostPorts)
+    add(str("ports must be from 1 to ", kMostPorts, ", got ", o.ports));
   if (o.job.size() >= sizeof Hello().job)
     add(str("job has ", o.job.size(), " bytes, at most ", sizeof Hello().job - 1));
-  if (o.world_size != 1 && !split_address(o.address, std::max(o.ports, 1), m))
+  if (o.world_size != 1 && !split_address(o.address, std::clamp(o.ports, 1, kMostPorts), m))
     add(str("address must be a host and a port, as node0:29500 or [::1]:29500, got '",
             printable(o.address), "'"));
+  if (const std::string subnet = wrong_subnet(o.interfaces); !subnet.empty())
+    add(str("interfaces has '", printable(subnet),
+            "', which is no IPv4 subnet: as 10.0.0.0/8, its mask from 0 to 32"));
   if (!wrong.empty()) throw UsageError("[tcp_world] " + wrong);
   return m;
 }

@@ -25,20 +25,13 @@ const char* to_string(Backend b) {
 namespace {
 
 // What was asked for, and for the rest what torchrun's variables say.
-TcpOptions tcp_options(const InitOptions& o, Launcher by) {
-  TcpOptions tcp;
-  const bool whole = o.rank >= 0 && o.world_size >= 0 && (!o.address.empty() || o.world_size == 1);
-  if (!whole && by == Launcher::torchrun) tcp = torchrun_options();
-  if (o.rank >= 0) tcp.rank = o.rank;
-  if (o.world_size >= 0) tcp.world_size = o.world_size;
-  if (!o.address.empty()) {
-    tcp.address = o.address;
-    tcp.ports = 1;
-  }
-  if (!o.job.empty()) tcp.job = o.job;
-  tcp.deadline = o.deadline;
-  tcp.interfaces = o.interfaces;
-  return tcp;
+TcpOptions tcp_options(const InitOptions& o) {
+  return torchrun_options({.rank = o.rank,
+                           .world_size = o.world_size,
+                           .address = o.address,
+                           .deadline = o.deadline,
+                           .interfaces = o.interfaces,
+                           .job = o.job});
 }
 
 }  // namespace
@@ -64,7 +57,7 @@ std::unique_ptr<Communicator> init(InitOptions options, Frame at) {
   if (told && backend != Backend::tcp)
     throw UsageError(str("[init] rank, world_size and address are of the backend tcp, not of ",
                          to_string(backend)));
-  if (backend == Backend::tcp) return tcp_world(tcp_options(options, by), at);
+  if (backend == Backend::tcp) return tcp_world(tcp_options(options), at);
   if (backend == Backend::mpi)
     return mpi_world({.deadline = options.deadline, .interfaces = options.interfaces}, at);
   if (launched() && launcher_size() > 1)

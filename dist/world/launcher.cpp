@@ -67,44 +67,71 @@ Launcher launcher() {
   return Launcher::mpi;
 }
 
-TcpOptions torchrun_options() {
-  std::string wrong;
-  const auto add = [&](const std::string& what) { wrong += (wrong.empty() ? "" : "; ") + what; };
-  const auto number = [&](const char* name, int least, int most) {
+namespace {
+
+// Numbers and words of variables, and all that is wrong with them.
+class Variables {
+ public:
+  int number(const char* name, int least, int most, const char* why = "") {
     const char* const text = set_or_null(name);
+    if (!text) {
+      missing(name);
+      return -1;
+    }
     int v = -1;
-    const char* const end = text ? text + std::strlen(text) : nullptr;
-    const auto [last, error] =
-        text ? std::from_chars(text, end, v) : std::from_chars_result{nullptr, std::errc()};
-    if (!text)
-      add(str(name, " is not set"));
-    else if (error != std::errc() || last != end || v < least || v > most)
-      add(str(name, " must be a number from ", least, " to ", most, ", got '", printable(text),
+    const char* const end = text + std::strlen(text);
+    const auto [last, error] = std::from_chars(text, end, v);
+    if (error != std::errc() || last != end || v < least || v > most)
+      add(str(name, " must be a number from ", least, " to ", most, why, ", got '", printable(text),
               "'"));
     return v;
-  };
-  constexpr int kMost = 1 << 20;
-  TcpOptions o;
-  o.rank = number("RANK", 0, kMost);
-  o.world_size = number("WORLD_SIZE", 1, kMost);
-  int port = number("MASTER_PORT", 1, 65535);
-  const char* const host = set_or_null("MASTER_ADDR");
-  if (!host) add("MASTER_ADDR is not set");
-  if (!wrong.empty())
-    throw UsageError(str("[init] of torchrun's variables ", wrong,
-                         "\n  Try unset RANK WORLD_SIZE, where this is the only process"));
-  // torchrun's own store may have that port: the ranks meet at one of those behind it.
+  }
+  std::string word(const char* name) {
+    const char* const text = set_or_null(name);
+    if (!text) missing(name);
+    return text ? text : "";
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  void missing(const char* name) { add(str(name, " is not set")); }
+  void add(const std::string& what) { wrong_ += (wrong_.empty() ? "" : "; ") + what; }
+  std::string wrong_;
+};
+
+// torchrun's own store may have MASTER_PORT: the ranks meet at one of those behind it. Two jobs of
+// a host may look at the same ones, and both may be of torchrun's id "none": the store's port,
+// which one of them alone has, tells them apart. (MASTER_ADDR may be spelt in two ways, and the
+// count of restarts is that of one agent.)
+void take_address(TcpOptions& o, Variables& variables) {
+  constexpr int kPorts = 8;
   const char* const store = set_or_null("TORCHELASTIC_USE_AGENT_STORE");
-  if (store && std::strcmp(store, "True") == 0) {
-    o.ports = std::min(8, 65535 - port);
-    port += 1;
-  }
-  const bool v6 = std::strchr(host, ':') && *host != '[';
-  o.address = v6 ? str("[", host, "]:", port) : str(host, ":", port);
-  if (const char* const id = set_or_null("TORCHELASTIC_RUN_ID")) {
-    const char* const again = set_or_null("TORCHELASTIC_RESTART_COUNT");
-    o.job = std::string(id).substr(0, 48) + "." + std::string(again ? again : "0").substr(0, 12);
-  }
+  const bool behind = store && std::strcmp(store, "True") == 0;
+  const int port =
+      variables.number("MASTER_PORT", 1, behind ? 65534 : 65535,
+                       behind ? " (torchrun's store has it, the ranks meet behind it)" : "");
+  const std::string host = variables.word("MASTER_ADDR");
+  const bool v6 = host.find(':') != host.npos && host[0] != '[';
+  o.address = str(v6 ? "[" : "", host, v6 ? "]:" : ":", behind ? port + 1 : port);
+  o.ports = behind ? std::min(kPorts, 65535 - port) : 1;
+  const char* const id = set_or_null("TORCHELASTIC_RUN_ID");
+  if (id && o.job.empty()) o.job = str(std::string(id).substr(0, 48), ".", port);
+}
+
+}  // namespace
+
+TcpOptions torchrun_options(TcpOptions o) {
+  const bool told = o.rank >= 0 || o.world_size >= 0 || !o.address.empty();
+  constexpr int kMost = 1 << 20;
+  Variables variables;
+  if (o.rank < 0) o.rank = variables.number("RANK", 0, kMost);
+  if (o.world_size < 0) o.world_size = variables.number("WORLD_SIZE", 1, kMost);
+  if (o.address.empty() && o.world_size != 1) take_address(o, variables);
+  if (!variables.wrong().empty())
+    throw UsageError(
+        str("[init] of torchrun's variables ", variables.wrong(),
+            told ? "\n  Try the options rank, world_size and address, each in place of its own"
+                 : "\n  Try unset RANK WORLD_SIZE, where this is the only process"));
   return o;
 }
 

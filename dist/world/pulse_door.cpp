@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "warptape/core/error.h"
+#include "warptape/core/warning.h"
 
 namespace wt::dist {
 
@@ -119,9 +120,12 @@ std::vector<Socket> PulseDoor::admit(int ranks, PulseClock::time_point until,
     }
     guests = std::move(waiting);
     if (watched[0].revents) {
-      Socket s(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      SocketAddress from;
+      std::string why;
+      Socket s = accept_from(listener_.fd(), from, why);
+      if (!why.empty())
+        warn_once("pulse.accept", str("[pulse] a connection could not be taken: ", why));
       if (!s) continue;
-      set_up_socket(s.fd());
       guests.push_back({std::move(s), {}, 0, PulseClock::now() + kGreetingTime});
     }
   }

@@ -10,8 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
+#include <optional>
+#include <thread>
+
+#include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
 
 namespace wt::dist {
 
@@ -87,6 +92,26 @@ int left_ms(PulseClock::time_point until) {
 
 std::string last_error() { return std::strerror(errno); }
 
+bool is_own_end(int fd) {
+  const SocketAddress here = local_address(fd);
+  SocketAddress there;
+  there.size = sizeof there.bytes;
+  if (!here.size || ::getpeername(fd, there.get(), &there.size) != 0) return false;
+  return here.port() == there.port() && text_of(here.get()) == text_of(there.get());
+}
+
+Socket accept_from(int listener, SocketAddress& from, std::string& why) {
+  from.size = sizeof from.bytes;
+  Socket s(::accept4(listener, from.get(), &from.size, SOCK_CLOEXEC));
+  if (s) {
+    set_up_socket(s.fd());
+  } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+    why = last_error();
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return s;
+}
+
 Socket connect_to(const SocketAddress& to, PulseClock::time_point until, std::string& why) {
   Socket s(to.size ? ::socket(to.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1);
   if (!s) {
@@ -106,8 +131,8 @@ Socket connect_to(const SocketAddress& to, PulseClock::time_point until, std::st
   int error = ready == 1 ? 0 : ETIMEDOUT;
   socklen_t length = sizeof error;
   if (ready == 1) ::getsockopt(s.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (!error) return s;
-  why = ready == 1 ? std::strerror(error) : "no answer";
+  if (!error && !is_own_end(s.fd())) return s;
+  why = !error ? "nobody listens there" : ready == 1 ? std::strerror(error) : "no answer";
   return {};
 }
 
@@ -119,32 +144,58 @@ bool is_ended(int fd) {
 
 namespace {
 
-// Of IPv4: 10.1.2.3 in 10.0.0.0/8.
-bool in_subnet(const std::string& address, const std::string& subnet) {
-  const size_t slash = subnet.find('/');
-  in_addr a{}, s{};
-  if (slash == std::string::npos || inet_pton(AF_INET, address.c_str(), &a) != 1 ||
-      inet_pton(AF_INET, subnet.substr(0, slash).c_str(), &s) != 1)
-    return false;
-  const int bits = std::clamp(std::atoi(subnet.c_str() + slash + 1), 0, 32);
-  const u32 mask = bits ? ~u32(0) << (32 - bits) : 0;
-  return (ntohl(a.s_addr) & mask) == (ntohl(s.s_addr) & mask);
+std::vector<std::string> words_of(const std::string& only) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= only.size();) {
+    const size_t end = std::min(only.find(',', begin), only.size());
+    words.push_back(only.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+// Of IPv4.
+struct Subnet {
+  u32 address, mask;
+};
+std::optional<Subnet> subnet_of(const std::string& text) {
+  const size_t slash = text.find('/');
+  in_addr a{};
+  if (slash == text.npos || inet_pton(AF_INET, text.substr(0, slash).c_str(), &a) != 1) return {};
+  int bits = -1;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data() + slash + 1, end, bits);
+  if (error != std::errc() || last != end || bits < 0 || bits > 32) return {};
+  return Subnet{ntohl(a.s_addr), bits ? ~u32(0) << (32 - bits) : 0};
+}
+
+// 10.1.2.3 in 10.0.0.0/8.
+bool in_subnet(const std::string& address, const std::string& text) {
+  const std::optional<Subnet> s = subnet_of(text);
+  in_addr a{};
+  return s && inet_pton(AF_INET, address.c_str(), &a) == 1 &&
+         (ntohl(a.s_addr) & s->mask) == (s->address & s->mask);
 }
 
 bool is_wanted(const std::string& only, const char* interface, const std::string& address) {
   if (only.empty()) return true;
-  for (size_t begin = 0; begin <= only.size();) {
-    const size_t end = std::min(only.find(',', begin), only.size());
-    const std::string one = only.substr(begin, end - begin);
+  for (const std::string& one : words_of(only))
     if (one == interface || one == address || in_subnet(address, one)) return true;
-    begin = end + 1;
-  }
   return false;
 }
 
 }  // namespace
 
+std::string wrong_subnet(const std::string& only) {
+  for (const std::string& one : words_of(only))
+    if (one.find('/') != one.npos && !subnet_of(one)) return one;
+  return {};
+}
+
 std::vector<std::string> host_addresses(const std::string& only) {
+  if (const std::string wrong = wrong_subnet(only); !wrong.empty())
+    throw UsageError(str("[init] interfaces has '", printable(wrong),
+                         "', which is no IPv4 subnet: as 10.0.0.0/8, its mask from 0 to 32"));
   std::vector<std::string> found, v6;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return found;

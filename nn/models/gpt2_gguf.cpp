@@ -8,6 +8,7 @@
 #include "warptape/core/tensor_impl.h"
 #include "warptape/nn/gguf.h"
 #include "warptape/nn/models/gguf_source.h"
+#include "warptape/nn/models/keep_generator.h"
 
 namespace wt::models {
 namespace {
@@ -61,10 +62,6 @@ Tensor hub_tensor(GgufFile& file, const GgufEntry& e) {
   return is_transposed(e) ? t.transpose(0, 1).contiguous() : t;
 }
 
-DType dtype_of(nn::GgufType t) {
-  return t == nn::GgufType::f16 ? DType::f16 : t == nn::GgufType::bf16 ? DType::bf16 : DType::f32;
-}
-
 [[noreturn]] void refuse(const GgufFile& file, const std::string& why) {
   throw UsageError(str("[Gpt2] ", printable_path(file.path()), " ", why, at_line()));
 }
@@ -75,6 +72,8 @@ void check_architecture(const GgufFile& file) {
     refuse(file, name ? "holds weights of another architecture: of " + printable(*name)
                       : "does not say its architecture");
 }
+
+constexpr u64 kTensorsOfBlock = 12;  // a weight and a bias of each of names_in_blocks()
 
 i64 size_of(const GgufFile& file, const char* key) {
   const std::optional<i64> n = file.integer(key);
@@ -91,7 +90,10 @@ Gpt2Options gpt2_options(const GgufFile& file) {
                 .channels = size_of(file, "gpt2.embedding_length"),
                 .layers = size_of(file, "gpt2.block_count"),
                 .heads = size_of(file, "gpt2.attention.head_count")};
-  if (size_t(o.layers) > file.entries().size()) refuse(file, str("has no ", o.layers, " blocks"));
+  // Building a model of that many is what the file may ask for: it has to have them.
+  const std::string last = str("blk.", o.layers - 1, ".attn_norm.weight");
+  if (u64(o.layers) * kTensorsOfBlock > file.entries().size() || !file.find(last))
+    refuse(file, str("has no ", o.layers, " blocks"));
   if (const auto inner = file.integer("gpt2.feed_forward_length");
       inner && *inner != 4 * o.channels)
     refuse(file, str("has inner layers of ", *inner, " channels, Gpt2's have ", 4 * o.channels));
@@ -122,7 +124,7 @@ WeightSource detail::source_of(GgufFile opened) {
                       .read = [file](size_t i) { return hub_tensor(*file, file->entries()[i]); },
                       .check_total = {}};
   for (const GgufEntry& e : file->entries()) {
-    const DType dtype = dtype_of(e.type);
+    const DType dtype = nn::dtype_of(e.type);
     const u64 bytes = u64(numel_of(e.shape)) * u64(item_size(dtype));
     source.entries.push_back({hub_name(e.name), dtype, hub_shape(e), bytes});
   }
@@ -134,6 +136,7 @@ Gpt2 load_gpt2(const std::string& path, const ParseLimits& limits) {
   const Gpt2Options options = gpt2_options(file);
   Device device = mode.default_device;
   device.is_meta = true;
+  const detail::KeepGenerator as_before;
   const Gpt2 net = [&] {
     const DefaultDevice there(device);
     return Gpt2(options);

@@ -1,6 +1,6 @@
 // Weights of other libraries into the models of the table, and back.
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <map>
 
 #include "warptape/core/factories.h"
@@ -9,6 +9,7 @@
 #include "warptape/core/tensor_impl.h"
 #include "warptape/nn/models.h"
 #include "warptape/nn/models/gguf_source.h"
+#include "warptape/nn/models/keep_generator.h"
 #include "warptape/nn/weight_source.h"
 
 namespace wt::models {
@@ -40,10 +41,15 @@ WeightSource fitted(const WeightSource& source, const ModelInfo& info,
   return some;
 }
 
-// A file is told by its first bytes. What cannot be read is said by the reader.
+// A file is told by its first bytes; a folder is opened as such. What is neither is refused here:
+// to open a pipe would be to wait for who writes into it.
 bool is_gguf(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return false;
+  const InputFile file(path);
   char magic[4] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  if (file.size() < sizeof magic) return false;
+  file.read(0, magic, sizeof magic, "the first bytes");
   return std::string_view(magic, sizeof magic) == "GGUF";
 }
 
@@ -92,6 +98,7 @@ Likeness likeness_of(const WeightSource& source, const ModelInfo& info) {
 
 // Only names and shapes are compared, of models without a byte: some milliseconds for all.
 Likeness best_match(const WeightSource& source) {
+  const detail::KeepGenerator as_before;
   const DefaultDevice meta(Device::meta());
   Likeness best;
   for (const ModelInfo& info : all_models())
@@ -121,7 +128,9 @@ nn::LoadStateResult load_weights(const nn::ModuleBase& model, std::string_view n
 }
 
 AnyModel load(std::string_view name, const std::string& weights, const LoadOptions& o) {
-  // A model that all of will be loaded begins without memory and without random numbers.
+  // A model that all of will be loaded begins without memory, and draws no random numbers; nor does
+  // one that is refused.
+  detail::KeepGenerator as_before;
   Device device = mode.default_device;
   if (o.strict) device.is_meta = true;
   const AnyModel net = [&] {
@@ -129,6 +138,7 @@ AnyModel load(std::string_view name, const std::string& weights, const LoadOptio
     return make(name, {.classes = o.classes});
   }();
   load_weights(net, name, weights, o);
+  if (!o.strict) as_before.let_go();
   return net;
 }
 

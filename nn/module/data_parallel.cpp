@@ -47,6 +47,7 @@ std::vector<NamedTensor> replica_tensors(const ModuleBase& module, Device d) {
 }
 
 Tensor part_for(const Tensor& x, i64 axis, i64 samples, i64 first, i64 size, Device d) {
+  if (!x.defined()) return x;
   if (x.dim() <= (axis < 0 ? -axis - 1 : axis) || x.size(axis) != samples)
     throw ShapeError(str("[DataParallel] every tensor is cut along axis ", axis,
                          ", where the "
@@ -56,6 +57,7 @@ Tensor part_for(const Tensor& x, i64 axis, i64 samples, i64 first, i64 size, Dev
 }
 
 Tensor joined(std::vector<Tensor> parts, i64 axis, Device to) {
+  if (!parts.front().defined()) return parts.front();
   for (Tensor& p : parts) p = p.to(to);
   if (parts.size() == 1) return parts.front();
   const bool none = parts.front().dim() == 0;

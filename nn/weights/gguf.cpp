@@ -47,9 +47,6 @@ std::optional<GgufType> known_type(u32 number) {
       return {};
   }
 }
-DType dtype_of(GgufType t) {
-  return t == GgufType::f16 ? DType::f16 : t == GgufType::bf16 ? DType::bf16 : DType::f32;
-}
 
 constexpr std::array<u64, kKinds> kKindBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 

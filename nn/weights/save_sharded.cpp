@@ -39,15 +39,23 @@ std::vector<Shard> split(const std::vector<NamedTensor>& tensors, u64 most) {
   return shards;
 }
 
-// "model-00001-of-00003.safetensors"; where the old index has one of these names, another family.
+constexpr const char* kFamilies[] = {"model", "model-b"};
+
+// "model-00001-of-00003.safetensors", ...
+std::vector<std::string> names_of(const char* family, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 1; i <= count; ++i) {
+    char name[96];
+    std::snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", family, i, count);
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+// Where the old index has one of these names, another family.
 std::vector<std::string> names_for(size_t count, const Names& taken) {
-  for (const char* const family : {"model", "model-b"}) {
-    std::vector<std::string> names;
-    for (size_t i = 1; i <= count; ++i) {
-      char name[96];
-      std::snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", family, i, count);
-      names.emplace_back(name);
-    }
+  for (const char* const family : kFamilies) {
+    const std::vector<std::string> names = names_of(family, count);
     if (std::none_of(names.begin(), names.end(), [&](auto& n) { return taken.contains(n); }))
       return names;
   }
@@ -95,15 +103,16 @@ void remove_file(const fs::path& path) {
   ::close(fd);
 }
 
-// Files of older models. One that cannot be removed is in nobody's way.
-void remove_others(const fs::path& folder, const Names& keep) {
+// What the old index has of names that are given here, and what a writer of so many files that was
+// cut short may have left under the other family's. No other file is ours, whatever its name. One
+// that cannot be removed is in nobody's way.
+void remove_others(const fs::path& folder, Names old, const std::vector<std::string>& kept) {
+  for (const char* const family : kFamilies)
+    for (const std::string& name : names_of(family, kept.size())) old.insert(name);
+  for (const std::string& name : kept) old.erase(name);
   std::error_code ignored;
-  std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (is_shard_name(name) && !keep.contains(name)) old.push_back(entry.path());
-  }
-  for (const fs::path& path : old) fs::remove(path, ignored);
+  for (const std::string& name : old)
+    if (is_shard_name(name)) fs::remove(folder / name, ignored);
 }
 
 std::string index_text(const std::vector<NamedTensor>& tensors, const std::vector<Shard>& shards,
@@ -150,16 +159,17 @@ void save_sharded(const std::string& folder, const std::vector<NamedTensor>& ten
   if (error) cannot(folder, "making the folder", error.value());
   const fs::path there(folder), index = there / detail::kIndexFile;
   const std::vector<Shard> shards = split(tensors, options.max_shard_bytes);
+  const Names old = files_in_use(there);
   if (shards.size() == 1) {  // which counts more than an index: writing it is the change
     Metadata metadata = options.metadata;
     if (std::none_of(metadata.begin(), metadata.end(), [](auto& m) { return m.first == "format"; }))
       metadata.emplace_back("format", "pt");
     save_tensors((there / detail::kOneFile).string(), tensors, metadata);
     remove_file(index);
-    remove_others(there, {});
+    remove_others(there, old, {});
     return;
   }
-  const std::vector<std::string> names = names_for(shards.size(), files_in_use(there));
+  const std::vector<std::string> names = names_for(shards.size(), old);
   try {
     write_shards(there, tensors, shards, names);
     write_file_atomically(index.string(), index_text(tensors, shards, names, options.metadata));
@@ -170,7 +180,7 @@ void save_sharded(const std::string& folder, const std::vector<NamedTensor>& ten
     throw;
   }
   remove_file(there / detail::kOneFile);
-  remove_others(there, {names.begin(), names.end()});
+  remove_others(there, old, names);
 }
 
 }  // namespace wt::nn

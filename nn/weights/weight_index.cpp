@@ -1,6 +1,7 @@
 #include "warptape/nn/weights/weight_index.h"
 
 #include <algorithm>
+#include <set>
 
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
@@ -24,14 +25,19 @@ std::string file_name(JsonReader& json) {
   return name;
 }
 
+void check_new(JsonReader& json, std::set<std::string>& seen, const std::string& key) {
+  if (!seen.insert(key).second) json.fail(str("'", printable(key), "' appears twice"));
+}
+
 void read_metadata(JsonReader& json, WeightIndex& index, const ParseLimits& limits) {
   json.expect('{');
   if (json.accept('}')) return;
-  u64 entries = 0;
+  std::set<std::string> seen;
   do {
-    if (++entries > limits.max_items)
+    if (seen.size() >= limits.max_items)
       json.fail(str("more metadata than the limit of ", limits.max_items));
     std::string key = json.string();
+    check_new(json, seen, key);
     json.expect(':');
     if (json.peek() == '"')
       index.metadata.emplace_back(std::move(key), json.string());
@@ -61,24 +67,27 @@ bool less_by_name(const StringPairs::value_type& a, const StringPairs::value_typ
 WeightIndex parsed(std::string_view text, const std::string& path, const ParseLimits& limits) {
   JsonReader json(text, path, 0, limits);
   WeightIndex index;
-  bool metadata = false, weights = false;
+  std::set<std::string> seen;
   json.expect('{');
   if (!json.accept('}')) {
     do {
+      if (seen.size() >= limits.max_items)
+        json.fail(str("more keys than the limit of ", limits.max_items));
       const std::string key = json.string();
-      bool* const seen = key == "metadata" ? &metadata : key == "weight_map" ? &weights : nullptr;
-      if (seen && std::exchange(*seen, true)) json.fail("'" + key + "' appears twice");
+      check_new(json, seen, key);
       json.expect(':');
-      if (!seen)
-        json.skip_value();
+      if (key == "metadata")
+        read_metadata(json, index, limits);
+      else if (key == "weight_map")
+        read_weight_map(json, index, limits);
       else
-        seen == &metadata ? read_metadata(json, index, limits)
-                          : read_weight_map(json, index, limits);
+        json.skip_value();
     } while (json.accept(','));
     json.expect('}');
   }
   json.finish();
-  if (!weights) json.fail("there is no 'weight_map': this is no index of weights");
+  if (!seen.contains("weight_map"))
+    json.fail("there is no 'weight_map': this is no index of weights");
   StringPairs& map = index.weight_map;
   std::stable_sort(map.begin(), map.end(), less_by_name);
   const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };

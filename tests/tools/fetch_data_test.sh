@@ -27,6 +27,8 @@ expect 0 "Exit codes" --help
 expect 2 "which set? all, or cifar10" --to x
 expect 2 "no set 'cifar'" cifar
 expect 2 "unknown option" --form
+# Called by its name alone, from its own folder.
+(cd "$root/tools" && WT_FETCH_TABLE=/dev/null bash fetch_data.sh --to "$here/none" all) >out 2>&1 || fail "from tools/: $(cat out)"
 awk '/^table="/,/^"$/' "$root/tools/fetch_data.sh" | grep -v '^table="\|^"$' >rows
 awk 'NF != 5 || ($4 != "-" && ($4 ~ /[^0-9a-f]/ || length($4) != 64)) || $5 !~ /^[0-9]+$/' rows | grep -q . && fail "a row is not as the others"
 [ "$(awk '{ print $1, $3 }' rows | sort | uniq -d | wc -l)" -eq 0 ] || fail "a file twice"

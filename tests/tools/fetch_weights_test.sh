@@ -30,6 +30,8 @@ expect 0 "Exit codes" --help
 expect 2 "which model? all, or resnet18" --to x
 expect 2 "no weights of 'resnet19'" resnet19
 expect 2 "unknown option" --form
+# Called by its name alone, from its own folder.
+(cd "$root/tools" && WT_FETCH_TABLE=/dev/null bash fetch_weights.sh --to "$here/none" all) >out 2>&1 || fail "from tools/: $(cat out)"
 sed -n '/^table="/,/^"$/p' "$root/tools/fetch_weights.sh" | grep -v '^table="\|^"$' >rows
 awk 'NF != 5 || $4 ~ /[^0-9a-f]/ || (length($4) != 64 && length($4) != 8)' rows | grep -q . && fail "a row is not as the others"
 while read -r model _ file sha _; do

@@ -1,5 +1,6 @@
 // Plots as pixels, in characters and in a terminal.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -229,6 +231,14 @@ TEST_CASE("plot: lines of characters, one letter a series where there are no col
     }
   }
   CHECK(mentions(plot({{"", std::vector<double>{}}}).text(), "no finite value"));
+  CHECK(two_curves().text({.columns = 5}) == two_curves().text({.columns = 20}));
+  // A number that no axis has is a gap, as in pixels.
+  const double huge = 1e160, nan = std::nan("");
+  const auto of = [](double v) {
+    return plot({{"", std::vector<double>{1, 2, v, 2, 1}}}).text({.columns = 40, .rows = 9});
+  };
+  CHECK(of(huge) == of(nan));
+  CHECK(of(-huge) == of(nan));
 }
 
 namespace {
@@ -236,7 +246,8 @@ namespace {
 // A terminal that answers a question with `answer`, or not at all.
 class FakeTerminal {
  public:
-  explicit FakeTerminal(std::string answer, winsize size = {30, 90, 900, 600}) {
+  explicit FakeTerminal(std::string answer, winsize size = {30, 90, 900, 600},
+                        const std::function<void()>& when_asked = {}) {
     master_ = ::posix_openpt(O_RDWR | O_NOCTTY);
     if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0)
       SKIP_TEST("no pseudo-terminal here");
@@ -244,12 +255,13 @@ class FakeTerminal {
     slave_ = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
     REQUIRE(slave_ >= 0);
     ::tcgetattr(slave_, &before_);
-    reader_ = std::thread([this, answer] {
+    reader_ = std::thread([this, answer, when_asked] {
       char part[4096];
       for (ssize_t n; (n = ::read(master_, part, sizeof part)) > 0;) {
         seen_.append(part, size_t(n));
         if (answer.empty() || answered_ || !seen_.ends_with("\x1b[c")) continue;
         answered_ = true;
+        if (when_asked) when_asked();
         if (::write(master_, answer.data(), answer.size()) < 0) return;
       }
     });
@@ -337,6 +349,37 @@ TEST_CASE("plot: show writes nothing where there is no terminal, whatever the en
   CHECK(terminal.close().empty());
 }
 
+namespace {
+
+int raw_terminal = -1;
+volatile sig_atomic_t signals_at_raw = 0, signals_after = 0;
+void note_modes(int) {
+  termios now{};
+  ::tcgetattr(raw_terminal, &now);
+  if (now.c_lflag & ICANON)
+    signals_after = signals_after + 1;
+  else
+    signals_at_raw = signals_at_raw + 1;
+}
+
+}  // namespace
+
+TEST_CASE("ask_terminal: a signal that would end or stop the process finds the modes as before") {
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGTSTP}) {
+    INFO(signal);
+    signals_at_raw = 0;
+    signals_after = 0;
+    const auto before = ::signal(signal, note_modes);
+    const pthread_t asking = ::pthread_self();
+    FakeTerminal terminal("\x1b[?4c", {30, 90, 900, 600}, [=] { ::pthread_kill(asking, signal); });
+    raw_terminal = terminal.fd();
+    CHECK(wt::detail::ask_terminal(terminal.fd(), 30).sixel);
+    ::signal(signal, before);
+    CHECK(signals_at_raw == 0);
+    CHECK(signals_after == 1);
+  }
+}
+
 TEST_CASE("ask_terminal: attributes, background, and letters that were typed ahead") {
   using wt::detail::ask_terminal;
   const auto answer = [](const std::string& text) {
@@ -349,16 +392,24 @@ TEST_CASE("ask_terminal: attributes, background, and letters that were typed ahe
   CHECK(!answer("\x1b]11;rgb:f/f/e\x07\x1b[?1;2c").dark);
   CHECK(answer("\x1b]11;rgb:zz\x07\x1b[?1;2c").dark);
   CHECK(answer("\x1b[?1;2c").answered);
+  FakeTerminal silent("");
+  CHECK(ask_terminal(silent.fd(), 0.05).asked);
+  int others[8];  // so that its name is none that was asked before
+  for (int& other : others) other = ::posix_openpt(O_RDWR | O_NOCTTY);
   FakeTerminal busy("\x1b[?4c");
+  for (const int other : others) ::close(other);
   busy.type("ls\n");
   for (int n = 0; n == 0;) ::ioctl(busy.fd(), FIONREAD, &n);  // until they have come
-  CHECK(!ask_terminal(busy.fd(), 30).answered);
+  CHECK(!ask_terminal(busy.fd(), 30).asked);
+  const Environment term("TERM", "xterm"), form("WT_PLOT", nullptr);
+  CHECK(two_curves().show(patient(busy.fd())) == PlotForm::blocks);  // not asked either
   char typed[8] = {};
   CHECK(::read(busy.fd(), typed, sizeof typed) == 3);
   CHECK(std::string(typed) == "ls\n");
   CHECK(busy.modes_as_before());
+  CHECK(two_curves().show(patient(busy.fd())) == PlotForm::sixel);  // and asked the next time
   int pipe[2];
   REQUIRE(::pipe(pipe) == 0);
-  CHECK(!ask_terminal(pipe[1], 30).answered);
+  CHECK(!ask_terminal(pipe[1], 30).asked);
   ::close(pipe[0]), ::close(pipe[1]);
 }

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <limits>
 
 #include "warptape/core/factories.h"
 #include "warptape/core/warning.h"
@@ -21,15 +22,6 @@ namespace {
 
 void nothing(Communicator&) {}
 
-Socket dial(u16 port) {
-  Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  dist::SocketAddress at = dist::address_of_numbers("127.0.0.1", port);
-  const auto until = std::chrono::steady_clock::now() + 30s;
-  while (::connect(s.fd(), at.get(), at.size) != 0 && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(1ms);
-  return s;
-}
-
 // What rank 0 of a world says to somebody who sends it these bytes; empty: it ends the connection.
 // Waits for the end of what it says.
 std::string answer_to(u16 port, const void* bytes, size_t n) {
@@ -48,21 +40,6 @@ Hello hello_from(int rank, int size, const std::string& job = "") {
   m.size = size;
   m.job = job;
   return dist::hello_of(m);
-}
-
-// The end of rank 0 of 2 while `other` goes on beside it.
-TcpEnd rank_0_beside(u16 port, const std::function<void()>& other,
-                     std::chrono::milliseconds deadline = 60s) {
-  std::thread beside(other);
-  const auto ends = tcp_ranks(
-      1,
-      [&](int) {
-        return TcpOptions{
-            .rank = 0, .world_size = 2, .address = loopback(port), .deadline = deadline};
-      },
-      nothing);
-  beside.join();
-  return ends[0];
 }
 
 std::vector<std::string> warnings;
@@ -88,6 +65,20 @@ TEST_CASE("tcp: options that are wrong are all named") {
         std::string::npos);
   CHECK(text({.rank = 0, .world_size = 2, .address = "a:65535", .ports = 2}).find("address must") !=
         std::string::npos);
+  const int most = std::numeric_limits<int>::max();
+  CHECK(text({.rank = 0, .world_size = 2, .address = "a:1", .ports = most}) ==
+        str("UsageError: [tcp_world] ports must be from 1 to 64, got ", most));
+  for (const char* subnet : {"10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8x", "10.0.0.0/", "::1/8"}) {
+    INFO(subnet);
+    const std::string interfaces = std::string("eth0,") + subnet;
+    CHECK(text({.rank = 1, .world_size = 2, .address = "a:1", .interfaces = interfaces}) ==
+          str("UsageError: [tcp_world] interfaces has '", subnet,
+              "', which is no IPv4 subnet: as 10.0.0.0/8, its mask from 0 to 32"));
+    CHECK_THROWS_AS(dist::host_addresses(interfaces), UsageError);
+  }
+  CHECK(!dist::host_addresses("127.0.0.0/8").empty());
+  CHECK(!dist::host_addresses("0.0.0.0/0").empty());
+  CHECK(dist::host_addresses("192.0.2.0/32").empty());
 }
 
 TEST_CASE("tcp: by names, IPv4 and IPv6, and where rank 0 comes last") {

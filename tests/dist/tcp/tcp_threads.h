@@ -30,6 +30,15 @@ inline wt::u16 free_port() {
 }
 inline std::string loopback(wt::u16 port) { return wt::str("127.0.0.1:", port); }
 
+inline wt::dist::Socket dial(wt::u16 port) {
+  wt::dist::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  wt::dist::SocketAddress at = wt::dist::address_of_numbers("127.0.0.1", port);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (::connect(s.fd(), at.get(), at.size) != 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return s;
+}
+
 // How a rank ended: kind and text of what it threw, empty for nothing.
 struct TcpEnd {
   std::string kind, text;
@@ -70,6 +79,21 @@ inline std::vector<TcpEnd> tcp_ranks(int ranks, std::chrono::milliseconds deadli
             .rank = r, .world_size = ranks, .address = address, .deadline = deadline};
       },
       f);
+}
+
+// The end of rank 0 of 2 while `other` goes on beside it.
+inline TcpEnd rank_0_beside(wt::u16 port, const std::function<void()>& other,
+                            std::chrono::milliseconds deadline = std::chrono::seconds(60)) {
+  std::thread beside(other);
+  const auto ends = tcp_ranks(
+      1,
+      [&](int) {
+        return wt::dist::TcpOptions{
+            .rank = 0, .world_size = 2, .address = loopback(port), .deadline = deadline};
+      },
+      [](wt::dist::Communicator&) {});
+  beside.join();
+  return ends[0];
 }
 
 inline void check_quiet(const std::vector<TcpEnd>& ends) {

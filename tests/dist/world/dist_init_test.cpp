@@ -129,7 +129,7 @@ TEST_CASE("dist::init: torchrun's variables") {
     CHECK(dist::local_rank() == 1);
     CHECK(dist::local_size() == 2);
     CHECK(dist::launcher_size() == 8);
-    const dist::TcpOptions o = dist::torchrun_options();
+    const dist::TcpOptions o = dist::torchrun_options({});
     CHECK(o.rank == 3);
     CHECK(o.world_size == 8);
     CHECK(o.address == "node0:29500");
@@ -142,11 +142,18 @@ TEST_CASE("dist::init: torchrun's variables") {
                             {"TORCHELASTIC_RUN_ID", std::string(100, 'x')},
                             {"TORCHELASTIC_RESTART_COUNT", "2"},
                             {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
-    const dist::TcpOptions o = dist::torchrun_options();
+    const dist::TcpOptions o = dist::torchrun_options({});
     CHECK(o.address == "[::1]:29501");
     CHECK(o.ports == 8);
-    CHECK(o.job == std::string(48, 'x') + ".2");
+    CHECK(o.job == std::string(48, 'x') + ".29500");  // restarts are counted by each agent
+    CHECK(dist::torchrun_options({.job = "mine"}).job == "mine");
     CHECK(dist::local_rank() == -1);
+  }
+  {  // there is no port behind the store's
+    const Launched by(with({{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
+    CHECK(mentions(message_of([] { dist::init(); }),
+                   "MASTER_PORT must be a number from 1 to 65534 (torchrun's store has it, the "
+                   "ranks meet behind it), got '65535'"));
   }
   // The inner one of two launchers.
   const std::map<std::string, std::string> srun = {{"SLURM_PROCID", "3"},
@@ -199,6 +206,75 @@ TEST_CASE("dist::init: a world at an address, by options and by variables") {
   CHECK_THROWS_AS(dist::init({.rank = 0, .world_size = 2}), UsageError);
   CHECK_THROWS_AS(dist::init({.backend = dist::Backend::tcp}), UsageError);
   CHECK(dist::init({.rank = 0, .world_size = 1})->size() == 1);
+}
+
+TEST_CASE("dist::init: each variable is read where its option is missing, and only there") {
+  const std::string port = str(int(wt_test::free_port()));
+  const auto sum_of_two = [](const dist::InitOptions& a, const dist::InitOptions& b) {
+    double sums[2] = {};
+    const auto run = [&](dist::InitOptions o) {
+      o.deadline = 60s;
+      const auto comm = dist::init(o);
+      const Tensor t = full({1}, double(comm->rank() + 1));
+      comm->all_reduce(t);
+      sums[comm->rank()] = t.item<double>();
+    };
+    std::thread other([&] { run(b); });
+    run(a);
+    other.join();
+    return sums[0] == 3 && sums[1] == 3;
+  };
+  {  // a script of Slurm's says where, the program says who
+    const Launched by({{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"RANK", "x"}});
+    CHECK(sum_of_two({.rank = 0, .world_size = 2}, {.rank = 1, .world_size = 2}));
+    CHECK(mentions(message_of([] { dist::init({.rank = 0}); }),
+                   "UsageError: [init] of torchrun's variables WORLD_SIZE is not set\n  Try the "
+                   "options rank, world_size and address, each in place of its own"));
+  }
+  {  // the other half
+    const Launched by({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "x"}});
+    const std::string at = "127.0.0.1:" + port;
+    CHECK(sum_of_two({.address = at}, {.rank = 1, .address = at}));
+    CHECK(mentions(message_of([] { dist::init({.rank = 1}); }),
+                   "variables MASTER_PORT must be a number from 1 to 65535, got 'x'; MASTER_ADDR "
+                   "is not set"));
+  }
+  const Launched one({{"RANK", "0"}, {"MASTER_PORT", "x"}});
+  CHECK(dist::init({.world_size = 1})->size() == 1);  // which meets nobody
+}
+
+TEST_CASE("dist::init: two of torchrun's jobs on a host, whose ports overlap, do not mix") {
+  const int port = wt_test::free_port();
+  const auto options = [&](int job, int rank) {
+    const Launched by({{"RANK", str(rank)},
+                       {"WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "127.0.0.1"},
+                       {"MASTER_PORT", str(port + job)},
+                       {"TORCHELASTIC_RUN_ID", "none"},
+                       {"TORCHELASTIC_RESTART_COUNT", str(rank)},
+                       {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+    dist::TcpOptions o = dist::torchrun_options({});
+    o.deadline = 60s;
+    return o;
+  };
+  // Rank 1 of the first job finds rank 0 of the second one, alone for a while.
+  const dist::TcpOptions all[] = {options(1, 0), options(0, 1), options(0, 0), options(1, 1)};
+  double sums[4] = {};
+  thread_local int self = 0;
+  const auto ends = wt_test::tcp_ranks(
+      4,
+      [&](int i) {
+        self = i;
+        if (i > 1) std::this_thread::sleep_for(300ms);
+        return all[i];
+      },
+      [&](dist::Communicator& comm) {
+        const Tensor t = full({1}, self == 1 || self == 2 ? 1.0 : 10.0);
+        comm.all_reduce(t);
+        sums[self] = t.item<double>();
+      });
+  wt_test::check_quiet(ends);
+  CHECK(Values(sums, sums + 4) == Values{20, 2, 2, 20});
 }
 
 TEST_CASE("dist::init: ranks find out who shares their host") {

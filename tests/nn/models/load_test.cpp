@@ -1,4 +1,6 @@
 // Weights of PyTorch's libraries into models by name, all or nothing, and back.
+#include <sys/stat.h>
+
 #include <map>
 
 #include "warptape/autograd/compare.h"
@@ -60,18 +62,14 @@ TEST_CASE("load by name: a model made with the weights of a file, a folder or an
   CHECK(dir.count() == 2);
   CHECK(nn::WeightFiles::open(dir / "folder").path() ==
         dir / "folder/model.safetensors.index.json");
-  const u64 draws = [&] {
-    manual_seed(3);
-    const AnyModel one =
-        models::load("mobilenet_v3_small", dir / "net.safetensors", {.classes = 10});
-    CHECK(same_state(one, net));
-    CHECK(one.is_training());
-    CHECK(one.parameters()[0].requires_grad());
-    CHECK(one.parameters()[0].device() == Device::cpu());
-    return u64(rand({}).item() * 1e6);
-  }();
-  manual_seed(3);
-  CHECK(draws == u64(rand({}).item() * 1e6));  // nothing random is made to be overwritten
+  const Generator before = generator();
+  CHECK(before.calls(RandomStream::init) > 0);
+  const AnyModel one = models::load("mobilenet_v3_small", dir / "net.safetensors", {.classes = 10});
+  CHECK(generator() == before);  // nothing random is made to be overwritten
+  CHECK(same_state(one, net));
+  CHECK(one.is_training());
+  CHECK(one.parameters()[0].requires_grad());
+  CHECK(one.parameters()[0].device() == Device::cpu());
   CHECK(same_state(models::load("mobilenet_v3_small", dir / "folder", {.classes = 10}), net));
   const Tensor x = rand({1, 3, 32, 32});
   AnyModel again = models::load("mobilenet_v3_small", dir / "folder/model.safetensors.index.json",
@@ -162,6 +160,14 @@ TEST_CASE("load by name: weights of another architecture are told by the model t
   CHECK(mentions(refusal("pinn", file), "unexpected w"));
   CHECK(mentions(refusal("pin", file), "did you mean 'pinn'?"));
   CHECK_THROWS_AS(models::load("pinn", dir / "absent.safetensors"), DataError);
+  // What was asked and refused has drawn nothing, and a pipe is not waited for.
+  const AnyModel into = models::make("pinn");
+  const Generator before = generator();
+  CHECK_THROWS_AS(models::load_weights(into, "pinn", file), UsageError);
+  CHECK_THROWS_AS(models::load("pinn", dir / "absent.safetensors", {.strict = false}), DataError);
+  CHECK(generator() == before);
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  CHECK(mentions(refusal("pinn", dir / "pipe"), "cannot be read: it is not a regular file"));
 }
 
 TEST_CASE("load by name: nothing of what does not fit is loaded, unless it may be",

@@ -178,3 +178,20 @@ TEST_CASE("nn::DataParallel: what cannot be") {
   CHECK_THROWS_AS((void)two(zeros({4, 5})), ShapeError);
   CHECK(net.fc1.weight->same_as(before));
 }
+
+TEST_CASE("nn::DataParallel: an undefined tensor stays one, as an argument and as a result") {
+  struct Masked : nn::Module<Masked> {
+    nn::Linear fc = add("fc", nn::Linear{6, 5});
+    std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& mask) {
+      return {mask.defined() ? fc(x) * mask : fc(x), mask};
+    }
+  };
+  const Masked plain;
+  Masked alone = plain;
+  nn::DataParallel net{plain, {.devices = {Device::cpu(), Device::cpu()}}};
+  const Tensor x = whole({4, 6}, 1), mask = whole({4, 5}, 2);
+  const auto [y, none] = net(x, Tensor());
+  CHECK(values(y) == values(alone(x, Tensor()).first));
+  CHECK(!none.defined());
+  CHECK(values(net(x, mask).first) == values(alone(x, mask).first));
+}

@@ -8,6 +8,7 @@
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/random.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/models.h"
 #include "warptape/tests/fuzz/readers.h"
@@ -144,6 +145,26 @@ TEST_CASE("gguf: a model of other sizes is refused with all that does not fit", 
   const TempDir dir;
   spit(dir / "f", Made::begin(0, 1).key("general.architecture", 8).text("llama\x1b").bytes);
   CHECK(mentions(message_of([&] { models::load_gpt2(dir / "f"); }), "of llama\\x1b"));
+}
+
+TEST_CASE("gguf: a model of blocks that the file does not have is not built", "[gguf][models]") {
+  const TempDir dir;
+  const auto said = [&](u32 blocks, size_t tensors) {
+    Made m = Made::begin(tensors, 5).key("general.architecture", 8).text("gpt2");
+    for (const char* key : {"context_length", "embedding_length", "attention.head_count"})
+      m.key(std::string("gpt2.") + key, 4).put(u32{1});
+    m.key("gpt2.block_count", 4).put(blocks);
+    for (size_t i = 0; i < tensors; ++i)
+      m.tensor(i ? str("blk.0.x", i) : "token_embd.weight", {1, 1}, 0, 32 * i);
+    for (size_t i = 0; i < tensors; ++i) m.align().put(1.0f);
+    spit(dir / "f", m.bytes);
+    const Generator before = generator();
+    const std::string text = message_of([&] { models::load_gpt2(dir / "f"); });
+    CHECK(generator() == before);
+    return text;
+  };
+  CHECK(mentions(said(2, 23), "has no 2 blocks"));
+  CHECK(mentions(said(2, 24), "has no 2 blocks"));  // none of them is of the last block
 }
 
 TEST_CASE("gguf: version 2, and the alignment that a file asks for", "[gguf]") {

@@ -148,6 +148,10 @@ TEST_CASE("weight files: what is no index, and names that lead out of the folder
   CHECK(mentions(refusal("[]"), "expected '{'"));
   CHECK(mentions(refusal(index_of("") + "x"), "unexpected text after"));
   CHECK(mentions(refusal(R"({"weight_map":{},"weight_map":{}})"), "'weight_map' appears twice"));
+  CHECK(mentions(refusal(R"({"weight_map":{},"x":1,"x":2})"), "'x' appears twice"));
+  CHECK(
+      mentions(refusal(R"({"metadata":{"a":"1","a":"2"},"weight_map":{}})"), "'a' appears twice"));
+  CHECK(mentions(refusal(R"({"metadata":{"a":1,"a":"2"},"weight_map":{}})"), "'a' appears twice"));
   CHECK(mentions(refusal(R"({"metadata":1,"weight_map":{}})"), "expected '{'"));
   CHECK(mentions(refusal(index_of(R"("a":1)")), "a tensor's file is not a string"));
   for (const char* name : {"../a.safetensors", "/a.safetensors", "b/a.safetensors", ".safetensors",
@@ -208,17 +212,18 @@ TEST_CASE("save_sharded: a new model takes the old one's place and leaves nothin
   const std::string folder = dir / "m";
   spit(dir / "m/config.json", "{}");
   spit(dir / "m/other-00001-of-00002.safetensors", "of somebody else");
+  spit(dir / "m/model-00001-of-00009.safetensors", "of a download that goes on");
   const auto count = [&] { return std::distance(std::filesystem::directory_iterator(folder), {}); };
   for (int i = 0; i < 4; ++i) {  // the same number of files: names alternate
     nn::save_sharded(folder, numbered(i), {.max_shard_bytes = 50});
-    CHECK(count() == 2 + 4);
+    CHECK(count() == 3 + 4);
     CHECK(mentions(found(folder), str("layer.0.weight[2, 1]=", i)));
   }
   nn::save_sharded(folder, numbered(8));
-  CHECK(count() == 2 + 1);
+  CHECK(count() == 3 + 1);
   CHECK(mentions(found(folder), "layer.0.weight[2, 1]=8"));
   nn::save_sharded(folder, numbered(9), {.max_shard_bytes = 50});
-  CHECK(count() == 2 + 4);
+  CHECK(count() == 3 + 4);
   CHECK(mentions(found(folder), "layer.0.weight[2, 1]=9"));
   spit(folder + "/" + kIndex, "damaged");
   nn::save_sharded(folder, numbered(1), {.max_shard_bytes = 50});
