@@ -10,43 +10,25 @@
 // depends on (seed, epoch, sample) alone, so that every epoch sees another picture, and it is the
 // same in every batch, for any number of a Loader's workers and after a resume.
 #pragma once
-#include <initializer_list>
+#include <concepts>
 #include <memory>
-#include <variant>
 
 #include "warptape/core/macros.h"
 
 namespace wt::data {
 
-class Compose;  // data/transforms.h, with all that follow
-
-struct RandomCrop;
-struct CenterCrop;
-struct RandomResizedCrop;
-struct Resize;
-struct RandomHorizontalFlip;
-struct ToTensor;
-struct Normalize;
-struct Cutout;
-struct RandomRotation;
-struct RandomAffine;
-struct ColorJitter;
-struct RandomGrayscale;
-struct RandAugment;
-struct RandomErasing;
-
-using Transform =
-    std::variant<RandomCrop, CenterCrop, RandomResizedCrop, Resize, RandomHorizontalFlip, ToTensor,
-                 Normalize, Cutout, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
-                 RandAugment, RandomErasing>;
+class Compose;  // data/transforms.h, with what it is made of
 
 // A Compose, or none. Copies share it.
 class WT_API ImageTransform {
  public:
   ImageTransform() = default;
   ImageTransform(const Compose& c);  // NOLINT: implicit by design
-  // As Compose{...} of the same list, with its errors; none for an empty one.
-  ImageTransform(std::initializer_list<Transform> list);
+  // {ToTensor{}, ...}: as Compose{...} of the same list, with its errors.
+  template <class First, class... Rest>
+  requires(!std::same_as<First, Compose> && !std::same_as<First, ImageTransform>)
+      ImageTransform(const First& first, const Rest&... rest)  // NOLINT: implicit by design
+      : ImageTransform(compose_of(first, rest...)) {}
 
   bool empty() const { return !compose_; }
   const Compose& operator*() const { return *compose_; }  // not of an empty one

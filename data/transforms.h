@@ -143,6 +143,11 @@ struct RandomErasing {
   bool random = false;
 };
 
+using Transform =
+    std::variant<RandomCrop, CenterCrop, RandomResizedCrop, Resize, RandomHorizontalFlip, ToTensor,
+                 Normalize, Cutout, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
+                 RandAugment, RandomErasing>;
+
 struct ComposeCall {
   std::span<const i64> samples =
       {};  // the numbers of the images, for their draws; empty: 0, 1, ...
@@ -198,5 +203,11 @@ class WT_API Compose {
   EraseRule erase_{};
   std::vector<double> mean_, std_, erased_{0};
 };
+
+// Compose{parts...}, for a list that stands where an ImageTransform is wanted.
+template <class... Parts>
+Compose compose_of(const Parts&... parts) {
+  return Compose({Transform(parts)...});
+}
 
 }  // namespace wt::data

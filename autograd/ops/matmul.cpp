@@ -270,6 +270,17 @@ namespace {
   throw ShapeError(text);
 }
 
+bool lies_transposed(const Tensor& w) {
+  const Geometry& g = w.impl()->geometry;
+  return g.strides[0] == 1 && g.shape[0] > 1 && g.strides[1] >= g.shape[0];
+}
+
+// Of a weight that lies transposed: the gradient lies as it does, so that transposing it back,
+// where the weight is a view of one that is [in, out], copies nothing.
+void put_transposed_weight_gradient(Backward& g) {
+  g.put(1, transpose(product(flat_rows(g.saved(0)), flat_rows(g.grad()), {true, false}), 0, 1));
+}
+
 void linear_backward(Backward& g) {
   const bool bias = g.node->n_edges == 3 && g.wants(2);
   const bool weight = g.wants(1);
@@ -280,9 +291,13 @@ void linear_backward(Backward& g) {
     else
       g.put(0, matmul(dy, w));
   }
-  if (weight && !g.recording() && g.input_shape(1)[1] > 0)
+  const bool turned = weight && g.wants(0) && lies_transposed(g.saved(1));
+  if (weight && !turned && !g.recording() && g.input_shape(1)[1] > 0)
     return put_weight_gradients(g, info::linear, g.grad(), g.saved(0), 1, bias ? 2 : -1);
-  if (weight) g.put(1, product(flat_rows(g.grad()), flat_rows(g.saved(0)), {true, false}));
+  if (turned)
+    put_transposed_weight_gradient(g);
+  else if (weight)
+    g.put(1, product(flat_rows(g.grad()), flat_rows(g.saved(0)), {true, false}));
   if (bias) g.put_broadcast(2, g.take_grad());
 }
 

@@ -24,6 +24,9 @@ BENCHES = (
     "adam_step",
     "loader",
 )
+# Those of nn/models.h that named_models.py has.
+NAMED_MODELS = ("resnet18_cifar", "mobilenet_v2", "pointnet", "gpt2_block", "resnet18", "resnet34",
+                "resnet50", "mobilenet_v3_small", "efficientnet_b0")  # fmt: skip
 MLP = {
     "mlp_tiny": {"sizes": (2, 16, 16, 1), "batch": 32, "loss": "mse"},
     "mlp_small": {"sizes": (784, 512, 512, 10), "batch": 128, "loss": "cross_entropy"},

@@ -30,9 +30,7 @@ import common
 
 MODELS = ("gpt", "mlp_small", "charlm", "fashion")
 PRECISIONS = ("f32", "tf32", "f16", "bf16")
-BY_NAME = ("resnet18_cifar", "mobilenet_v2", "pointnet", "gpt2_block", "resnet18", "resnet34", "resnet50",
-           "mobilenet_v3_small", "efficientnet_b0")  # of named_models.py, which needs torch  # fmt: skip
-ALL_MODELS = MODELS + BY_NAME
+ALL_MODELS = MODELS + common.NAMED_MODELS
 MODES = ("eager", "captured", "compile", "compile captured")
 WARM_UP = 3  # steps before a capture, which count as training
 # Relative, of the losses after the same steps.
@@ -201,7 +199,7 @@ class Trainings:
 def check_steps(model):
     """After which losses are compared: in more of them a network with batch norm of few samples carries
     f32's roundings as far as the second digit (ResNet-18, PyTorch's two memory formats)."""
-    return 1 if model in BY_NAME else common.CHECK_STEPS
+    return 1 if model in common.NAMED_MODELS else common.CHECK_STEPS
 
 
 def set_products(torch, precision):

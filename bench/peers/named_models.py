@@ -21,8 +21,6 @@ USUAL = {
     "pointnet": (32, 0),
     "gpt2_block": (4, 0),
 }
-NAMES = ("resnet18_cifar", "mobilenet_v2", "pointnet", "gpt2_block", "resnet18", "resnet34", "resnet50",
-         "mobilenet_v3_small", "efficientnet_b0")  # fmt: skip
 
 
 class TransposedLinear(nn.Module):
@@ -147,7 +145,7 @@ class Rows(nn.Module):
 
 def make(name, device, batch=0, image=0):
     """A Made; KeyError for a name that has no peer."""
-    if name not in NAMES:
+    if name not in common.NAMED_MODELS:
         raise KeyError(name)
     with torch.device(device):
         model, shape = network(name)

@@ -8,10 +8,10 @@
 #include "warptape/autograd/ops/elementwise_loss.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/bench/steps/flop_count.h"
 #include "warptape/bench/steps/steps_models.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/profiler.h"
 #include "warptape/nn/models.h"
 
 namespace wt::bench {
@@ -125,11 +125,6 @@ std::unique_ptr<optim::Optimizer> optimizer_of(std::string_view name, const nn::
                                           optim::AdamWOptions{.lr = 1e-4, .weight_decay = 0.01});
   return std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 1e-4, .momentum = 0.9});
 }
-
-struct FlopCount final : profiler::Observer {
-  double flops = 0;
-  void begin(const profiler::Range& r) noexcept override { flops += r.flops; }
-};
 
 }  // namespace
 

@@ -10,10 +10,6 @@ namespace wt::data {
 
 ImageTransform::ImageTransform(const Compose& c) : compose_(std::make_shared<const Compose>(c)) {}
 
-ImageTransform::ImageTransform(std::initializer_list<Transform> list) {
-  if (list.size() > 0) compose_ = std::make_shared<const Compose>(list);
-}
-
 void detail::check_transform(const ImageTransform& t, i64 channels, ImageSize image) {
   if (t.empty()) return;
   const Shape one{1, channels, image.height, image.width};

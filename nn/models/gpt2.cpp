@@ -32,8 +32,7 @@ TransposedLinear::TransposedLinear(i64 in, i64 out)
 }
 
 Tensor TransposedLinear::forward(Tensor x) {
-  // A product, not linear() of the transposed weight: the gradient is then written where it stays.
-  return matmul(std::move(x), weight) + bias;
+  return linear(std::move(x), weight->transpose(0, 1), bias);
 }
 
 // --- a block ---

@@ -139,6 +139,30 @@ TEST_CASE("linear: gradients go straight into the leaves' slots", "[wall][engine
   }
 }
 
+TEST_CASE("linear: the gradient of a transposed weight lies as the weight does") {
+  const TensorOptions leaf{.dtype = DType::f64, .requires_grad = true};
+  const Tensor stored = randn({5, 7}, leaf), bias = randn({7}, leaf);
+  for (const bool of_input : {true, false}) {
+    const Tensor x = randn({2, 3, 5}, {.dtype = DType::f64, .requires_grad = of_input});
+    i64 step = 0;
+    const auto of = [&](const Tensor& weight) {
+      register_hook(weight, [&](const Tensor& g) {
+        step = g.strides()[0];
+        return g;
+      });
+      const Tensor y = linear(x, weight, bias);
+      return of_input ? grads(sum(y * y), {stored, bias, x}) : grads(sum(y * y), {stored, bias});
+    };
+    const std::vector<Tensor> turned = of(stored.transpose(0, 1));
+    CHECK(step ==
+          (of_input ? 1 : 5));  // where the input's is not asked for, the weight is not looked at
+    const std::vector<Tensor> straight = of(stored.transpose(0, 1).contiguous());
+    CHECK(step == 5);
+    CHECK(turned[0].allclose(straight[0]));
+    CHECK(turned[1].allclose(straight[1]));
+  }
+}
+
 TEST_CASE("matmul and linear: both derivatives against differences") {
   struct Case {
     Shape a, b;

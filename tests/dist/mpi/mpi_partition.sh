@@ -1,7 +1,7 @@
 # Part of mpi_test.sh: rank 0 in one network namespace, rank 1 in another, as on two hosts; in the
 # middle of a run the link between them is cut. Both sides throw PeerFailure within the deadline and
 # 5 s more, and end with 7. Needs the right to make namespaces.
-a=wt-a-$$ b=wt-b-$$
+a=wt-a-$$ b=wt-b-$$ link_a=wta link_b=wtb
 tidy() {
   [ -z "${job:-}" ] || kill -9 -- "-$job" 2>/dev/null
   # mpirun's daemon in the other namespace, which it can reach no more.
@@ -11,13 +11,7 @@ tidy() {
   rm -rf "$here"
 }
 trap tidy EXIT
-{ command -v ip && command -v unshare; } >/dev/null || { echo "SKIPPED: no ip or unshare"; exit 77; }
-{ ip netns add $a && ip netns add $b && unshare --uts true &&
-  ip link add wta netns $a type veth peer name wtb netns $b &&
-  ip -n $a addr add 10.231.77.1/24 dev wta && ip -n $b addr add 10.231.77.2/24 dev wtb &&
-  ip -n $a link set wta up && ip -n $b link set wtb up &&
-  ip -n $a link set lo up && ip -n $b link set lo up; } 2>"$here/why" ||
-  { echo "SKIPPED: no network namespaces: $(head -1 "$here/why")"; exit 77; }
+two_hosts 10.231.77
 
 # What mpirun calls for a rank on another host: agent HOST COMMAND...
 cat >"$here/agent" <<END

@@ -24,6 +24,7 @@ here=$(mktemp -d "${TMPDIR:-/tmp}/wt-mpi-XXXXXX")
 trap 'rm -rf "$here"' EXIT
 export WT_RANKS=$here WT_FAULT_FILE=$here/fault
 . "${self%/*}/mpi_env.sh"
+. "${self%/*}/../ranks.sh"
 fail() {
   echo "FAILED: $*"
   tail -n 25 "$here"/*.out "$here/mpirun" 2>/dev/null
@@ -39,20 +40,7 @@ run() {
     >"$here/mpirun" 2>&1 </dev/null
 }
 
-# survivors N RANK NAMED LIMIT REASON: all but RANK (-: no one) have ended with 7 and named rank NAMED
-# within LIMIT ms.
-survivors() {
-  local n=$1 lost=$2 named=$3 limit=$4 reason=$5 r line ms
-  for ((r = 0; r < n; ++r)); do
-    [ "$r" = "$lost" ] && continue
-    line=$(grep -h "^RANK $r failed=$named " "$here/$r.out") ||
-      fail "$what: rank $r does not name rank $named"
-    [ "$(cat "$here/$r.code" 2>/dev/null)" = 7 ] || fail "$what: rank $r: exit code $(cat "$here/$r.code")"
-    grep -q -- "$reason" <<<"$line" || fail "$what: no '$reason' in: $line"
-    ms=$(sed -E 's/.* ms=([0-9]+) .*/\1/' <<<"$line")
-    [ "$ms" -le "$limit" ] || fail "$what: rank $r after $ms ms, at most $limit"
-  done
-}
+code_of() { cat "$here/$1.code" 2>/dev/null; }
 
 # fault HOW RANK CALL DEADLINE N [OPTIONS...]
 fault() {

@@ -1,20 +1,14 @@
 # Part of tcp_test.sh: rank 0 in one network namespace, ranks 1 and 2 in another, as on two hosts. All
 # of what values tests is right; then, in the middle of a run, the link is cut, and both sides throw
 # PeerFailure within the deadline and 5 s more. Needs the right to make namespaces.
-a=wt-c-$$ b=wt-d-$$
+a=wt-c-$$ b=wt-d-$$ link_a=wtc link_b=wtd
 tidy() {
   [ ${#pids[@]} -eq 0 ] || kill -9 "${pids[@]}" 2>/dev/null
   ip netns del $a 2>/dev/null
   ip netns del $b 2>/dev/null
   rm -rf "$here"
 }
-{ command -v ip && command -v unshare; } >/dev/null || { echo "SKIPPED: no ip or unshare"; exit 77; }
-{ ip netns add $a && ip netns add $b && unshare --uts true &&
-  ip link add wtc netns $a type veth peer name wtd netns $b &&
-  ip -n $a addr add 10.231.78.1/24 dev wtc && ip -n $b addr add 10.231.78.2/24 dev wtd &&
-  ip -n $a link set wtc up && ip -n $b link set wtd up &&
-  ip -n $a link set lo up && ip -n $b link set lo up; } 2>"$here/why" ||
-  { echo "SKIPPED: no network namespaces: $(head -1 "$here/why")"; exit 77; }
+two_hosts 10.231.78
 
 # on NAMESPACE HOST RANK TAG: rank of 3 in the background.
 on() {

@@ -11,31 +11,16 @@ set -uo pipefail
 program=$1 part=$2
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-tcp-XXXXXX")
 export WT_FAULT_FILE=$here/fault
-pids=()
-tidy() {
-  [ ${#pids[@]} -eq 0 ] || kill -9 "${pids[@]}" 2>/dev/null
-  rm -rf "$here"
-}
-trap tidy EXIT
+. "${0%/*}/../ranks.sh"
+. "${0%/*}/tcp_ranks.sh"
 fail() {
   echo "FAILED: $*"
   tail -n 25 "$here"/*.out 2>/dev/null
   exit 1
 }
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
-for name in $(compgen -v | grep -E '^(OMPI|PMI|PMIX|MPI|MV2|SLURM|TORCHELASTIC)_'); do unset "$name"; done
 # The ranks of one machine: as many threads in all as it has processors.
 export OMP_NUM_THREADS=1
 
-# free_port: one that nobody listens at.
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    grep -qi ":$(printf %04X $port) " /proc/net/tcp /proc/net/tcp6 2>/dev/null || break
-  done
-  echo $port
-}
 # start RANK SIZE TAG [NAME=VALUE...]: a rank in the background, at $address and $port.
 start() {
   local rank=$1 size=$2 tag=$3 key=${#pids[@]}
@@ -62,19 +47,7 @@ finish() {
   done
 }
 
-# survivors LOST NAMED LIMIT REASON: all but LOST (-: no one) have ended with 7 and named rank NAMED
-# within LIMIT ms.
-survivors() {
-  local lost=$1 named=$2 limit=$3 reason=$4 r line ms
-  for ((r = 0; r < ${#pids[@]}; ++r)); do
-    [ "$r" = "$lost" ] && continue
-    line=$(grep -h "^RANK $r failed=$named " "$here/$r.out") || fail "$what: rank $r does not name rank $named"
-    [ "${codes[r]}" = 7 ] || fail "$what: rank $r: exit code ${codes[r]}"
-    grep -q -- "$reason" <<<"$line" || fail "$what: no '$reason' in: $line"
-    ms=$(sed -E 's/.* ms=([0-9]+) .*/\1/' <<<"$line")
-    [ "$ms" -le "$limit" ] || fail "$what: rank $r after $ms ms, at most $limit"
-  done
-}
+code_of() { echo "${codes[$1]}"; }
 # fault HOW RANK CALL DEADLINE N
 fault() {
   export WT_FAULT=$1 WT_FAULT_RANK=$2 WT_FAULT_CALL=$3 WT_FAULT_DEADLINE=$4
@@ -106,30 +79,30 @@ failures() {
   local rank
   for rank in 0 1 2; do
     fault kill $rank $((RANDOM % 200)) 60000 3
-    survivors $rank $rank 5000 "died: its connection ended"
+    survivors ${#pids[@]} $rank $rank 5000 "died: its connection ended"
   done
   fault exit 1 $((RANDOM % 200)) 60000 3
-  survivors 1 1 5000 "died: its connection ended"
+  survivors ${#pids[@]} 1 1 5000 "died: its connection ended"
   for rank in 0 1; do
     fault hang $rank $((RANDOM % 100)) 1000 3
-    survivors $rank $rank 6000 "hangs"
+    survivors ${#pids[@]} $rank $rank 6000 "hangs"
   done
   fault late 2 $((RANDOM % 100)) 1000 3
-  survivors 2 2 6000 "did not come to"
+  survivors ${#pids[@]} 2 2 6000 "did not come to"
   fault abort 1 7 60000 3
-  survivors - 1 5000 "at step 7 gave up: no more disk"
+  survivors ${#pids[@]} - 1 5000 "at step 7 gave up: no more disk"
   fault throw 0 7 60000 3
-  survivors 0 0 5000 "gave up: ended by an exception"
+  survivors ${#pids[@]} 0 0 5000 "gave up: ended by an exception"
   fault leave 1 7 60000 3
-  survivors 1 1 5000 "has left: it is done with its calls"
+  survivors ${#pids[@]} 1 1 5000 "has left: it is done with its calls"
   fault kind 2 4 60000 3
-  survivors - 2 5000 "at step 4 called all_gather of 100 f32 where rank 0 called all_reduce (sum) of 100 f32"
+  survivors ${#pids[@]} - 2 5000 "at step 4 called all_gather of 100 f32 where rank 0 called all_reduce (sum) of 100 f32"
   fault letter 1 4 60000 3
-  survivors 1 1 5000 "called send of 100 f32 where rank 2 called recv of 99 f32"
+  survivors ${#pids[@]} 1 1 5000 "called send of 100 f32 where rank 2 called recv of 99 f32"
   # In a group, of whose ranks rank 2 of the job is the first.
   export WT_FAULT_GROUP=1
   fault kill 2 $((RANDOM % 100)) 60000 3
-  survivors 2 0 5000 "died: its connection ended"
+  survivors ${#pids[@]} 2 0 5000 "died: its connection ended"
   unset WT_FAULT_GROUP
   # Without a fault nobody fails.
   fault none 0 10 60000 3

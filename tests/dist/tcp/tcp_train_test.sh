@@ -6,19 +6,12 @@ set -uo pipefail
 wt=$1
 . "$(dirname "$0")/../../support/tiny_fashion.sh"
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-tcp-train-XXXXXX")
-pids=()
-tidy() {
-  [ ${#pids[@]} -eq 0 ] || kill -9 "${pids[@]}" 2>/dev/null
-  rm -rf "$here"
-}
-trap tidy EXIT
+. "$(dirname "$0")/tcp_ranks.sh"
 fail() {
   echo "FAILED: $*"
   tail -n 15 "$here"/*.err 2>/dev/null
   exit 1
 }
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
-for name in $(compgen -v | grep -E '^(OMPI|PMI|PMIX|MPI|MV2|SLURM|TORCHELASTIC)_'); do unset "$name"; done
 tiny_fashion "$here/data" 64 20
 args=(train fashion --data "$here/data" --set model=mlp --batch 12 --optimizer sgd --threads 1)
 number() { sed -nE "s/.*\"$1\":([-0-9.e+]+).*/\1/p" "$2" | tail -n 1; }
@@ -26,8 +19,7 @@ number() { sed -nE "s/.*\"$1\":([-0-9.e+]+).*/\1/p" "$2" | tail -n 1; }
 # start ARGS...: ranks 0 and 1 in the background.
 start() {
   local rank port
-  port=$((20000 + RANDOM % 12000))
-  while grep -qi ":$(printf %04X $port) " /proc/net/tcp; do port=$((port + 1)); done
+  port=$(free_port)
   rm -f "$here"/*.out "$here"/*.err
   pids=()
   for rank in 0 1; do

@@ -5,6 +5,17 @@
 using namespace wt;
 using namespace matmul_test;
 
+namespace {
+
+std::vector<Setting> every_isa_and_threads(const Setting& best) {
+  std::vector<Setting> all;
+  for (int isa = 0; isa <= best.isa; ++isa)
+    for (int threads : {1, 3}) all.push_back({isa, threads});
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("matmul: every cpu variant against a triple loop in double") {
   Tally tally(Device::cpu());
   for (DType t : kAll) {
@@ -31,9 +42,7 @@ TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
 TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
   const Setting before;
   Tally tally(Device::cpu());
-  tally.settings.clear();
-  for (int isa = 0; isa <= before.isa; ++isa)
-    for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
+  tally.settings = every_isa_and_threads(before);
   // Longer than a block; rows a multiple of 4 KiB apart, either way round; few rows.
   std::vector<Problem> all;
   const std::vector<std::vector<i64>> sizes = {{15, 150, 1030}, {29, 140, 1024}, {140, 15, 1024}};
@@ -71,9 +80,7 @@ TEST_CASE("matmul: an OpenBLAS whose kernels are older than the processor is pas
 TEST_CASE("matmul: few rows by a large matrix, in pieces and on threads") {
   const Setting before;
   Tally tally(Device::cpu());
-  tally.settings.clear();
-  for (int isa = 0; isa <= before.isa; ++isa)
-    for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
+  tally.settings = every_isa_and_threads(before);
   std::vector<Problem> all;
   for (i64 m = 1; m <= 4; ++m)
     for (int flags = 0; flags < 4; ++flags)

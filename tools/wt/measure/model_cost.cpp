@@ -1,7 +1,7 @@
 #include "warptape/tools/wt/measure/model_cost.h"
 
+#include "warptape/bench/steps/flop_count.h"
 #include "warptape/core/memory_fit.h"
-#include "warptape/core/profiler.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/wt/training/optimizers.h"
@@ -11,11 +11,6 @@ namespace {
 
 constexpr int kTrainedSteps =
     3;  // the second has all of the optimizer's state, the third is like it
-
-struct FlopCount final : profiler::Observer {
-  double flops = 0;
-  void begin(const profiler::Range& r) noexcept override { flops += r.flops; }
-};
 
 void train(const models::ModelInfo& model, const ModelCostOptions& o) {
   const models::AnyModel net = model.make(model.classes);
@@ -34,7 +29,7 @@ void train(const models::ModelInfo& model, const ModelCostOptions& o) {
 
 ModelCost cost_of(const models::ModelInfo& model, const ModelCostOptions& o) {
   ModelCost cost;
-  FlopCount count;
+  bench::FlopCount count;
   (void)memory::predict(o.device, [&] {
     const models::AnyModel net = model.make(model.classes);
     cost.parameters = net.parameter_count();
