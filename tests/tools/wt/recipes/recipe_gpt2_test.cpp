@@ -64,7 +64,7 @@ TEST_CASE("gpt2 learns Tiny Shakespeare at its reduced size") {
   const tools::RunHistory run = tools::read_metrics(o.out + "/metrics.jsonl");
   REQUIRE(run.evals.size() == 2);
   CHECK(std::abs(run.evals[0].eval_loss - std::log(512)) < 0.1);  // it begins knowing nothing
-  CHECK(run.evals[1].eval_loss < 4.8);                            // of docs/wt.md
+  CHECK(run.evals[1].eval_loss < 5);  // four seeds end at 4.43 to 4.75 (docs/wt.md)
   // The tokens by themselves: what is below has been learnt from those before.
   const tools::TrainedModel t = tools::load_trained(o.out, "cpu");
   const tools::RecipeData data = t.recipe->load(text);
