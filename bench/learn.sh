@@ -2,16 +2,18 @@
 # Do the recipes learn what they promise? Three seeds each with default settings: fashion must reach
 # 90 % of the test images in 5 epochs within 10 minutes, charlm end below 1.9 nats a byte on the last
 # tenth of the text in 1000 steps within 15 minutes, and of the distinct words (three letters and
-# more) of 2000 bytes that it writes at temperature 0.8 at least 60 % must occur in the text.
+# more) of 2000 bytes that it writes at temperature 0.8 at least 60 % must occur in the text. With
+# CIFAR_FOLDER also cifar's networks by name, at the size for two cores: speedrun, width 8, an epoch of
+# batches of 128, must reach 65 % of the test images, resnet18, width 8, 400 steps of 64, 40 %.
 #
-#   bench/learn.sh WT FASHION_FOLDER TEXT_FILE
+#   bench/learn.sh WT FASHION_FOLDER TEXT_FILE [CIFAR_FOLDER]
 #
 # Prints a table; the exit code says whether everything was reached.
 set -euo pipefail
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; }
 case ${1:-} in -h | --help) usage; exit 0 ;; esac
-[ $# -eq 3 ] || { usage >&2; exit 2; }
-wt=$1 fashion=$2 text=$3
+[ $# -eq 3 ] || [ $# -eq 4 ] || { usage >&2; exit 2; }
+wt=$1 fashion=$2 text=$3 cifar=${4:-}
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-learn-XXXXXX")
 trap 'rm -rf "$here"' EXIT
 bad=0
@@ -34,6 +36,20 @@ for seed in 1 2 3; do
   printf '%-8s %5d %10.4f %10.4f %8.0f %8s\n' charlm $seed "$(field eval_loss)" "$(field accuracy)" \
     "$(field seconds)" "$says"
 done
+cifar() {  # cifar MODEL ACCURACY ARGUMENTS...
+  local model=$1 least=$2 seed says
+  shift 2
+  for seed in 1 2 3; do
+    "$wt" train cifar --data "$cifar" --set model=$model --set width=8 "$@" --seed $seed --quiet >"$here/out"
+    says=$(verdict "$(field accuracy) >= $least") || bad=1
+    printf '%-8s %5d %10.4f %10.4f %8.0f %8s\n' $model $seed "$(field eval_loss)" "$(field accuracy)" \
+      "$(field seconds)" "$says"
+  done
+}
+if [ -n "$cifar" ]; then
+  cifar speedrun 0.65 --batch 128 --epochs 1
+  cifar resnet18 0.40 --batch 64 --steps 400
+fi
 printf '\n%-8s %5s %10s %10s %8s\n' "" seed words known verdict
 words "$text" >"$here/known"
 for seed in 1 2 3; do

@@ -17,6 +17,9 @@ for part in train:100 val:8; do
   seq "${part#*:}" | sed 's/.*/& dogs run/' >multi30k/${part%:*}.en
   seq "${part#*:}" | sed 's/.*/& Hunde laufen/' >multi30k/${part%:*}.de
 done
+mkdir -p cifar10 pictures/{ant,bee}
+for part in data_batch_{1,2,3,4,5} test_batch; do head -c $((3073 * 40)) /dev/zero >"cifar10/$part.bin"; done
+for name in pictures/{ant,bee}/{1,2,3,4}.ppm; do cp shoe.png "$name"; done
 printf 'sa sb sc\nsd\n' >lines.txt
 printf 'tc tb ta\ntd\n' >references.txt
 export WT_MACHINE="$here/machine.tsv"

@@ -45,6 +45,8 @@ void check_given(Command c, const TrainOptions& o);
 void add_info(Command app, int& code);
 void add_ops(Command app, int& code);
 void add_models(Command app, int& code);
+// Of `wt models`, whose own callback comes after it and finds `ran` set.
+void add_models_race(Command models, const std::shared_ptr<bool>& ran, int& code);
 void add_train(Command app, int& code);
 void add_eval(Command app, int& code);
 void add_predict(Command app, int& code);

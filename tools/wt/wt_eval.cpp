@@ -66,7 +66,7 @@ int eval(const EvalOptions& o) {
   for (const auto& m : list) all.push_back(m.get());
   std::optional<metrics::ConfusionMatrix> confusion;
   const std::vector<std::string> names = t.recipe->class_names();
-  if (!names.empty()) {
+  if (!names.empty() && names.size() <= kMostTableClasses) {
     confusion.emplace(i64(names.size()));
     all.push_back(&*confusion);
   }

@@ -115,6 +115,8 @@ void add_models(Command app, int& code) {
       .show_default();
   c.add_option("--optimizer", o->optimizer).check(one_of(optimizer_names())).show_default();
   c.add_flag("--json", o->json, "one JSON object a line");
+  const auto raced = std::make_shared<bool>(false);
+  add_models_race(c, raced, code);
   const Option onnx = c.add_option(
       "--onnx", o->onnx, "FOLDER: write each model there as NAME.onnx instead, of any batch");
   c.add_option("--weights", o->onnx_options.weights, "FILE: trained ones, of the one model named")
@@ -122,7 +124,8 @@ void add_models(Command app, int& code) {
   c.add_flag("--sample", o->onnx_options.sample,
              "beside NAME.onnx write NAME.safetensors: an input and what comes out")
       .needs(onnx);
-  c.callback([o, &code] {
+  c.callback([o, raced, &code] {
+    if (*raced) return;
     if (o->onnx.empty())
       show(*o);
     else

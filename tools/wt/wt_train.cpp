@@ -78,9 +78,9 @@ Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& 
   c.add_option("--lr", o->lr,
                "default: the recipe's for adamw; sgd 30, adagrad 10, muon 20, lion 0.2 times")
       .check(positive());
-  c.add_option("--schedule", o->schedule, "of the rate, over all steps")
-      .check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
-      .show_default();
+  c.add_option("--schedule", o->schedule,
+               "of the rate, over all steps; default: the recipe's, cosine")
+      .check(one_of({"cosine", "linear", "constant", "one-cycle", "triangle", "plateau"}));
   c.add_option("--warmup", o->warmup, "steps; default: the recipe's, at most half of all")
       .check(at_least(0));
   c.add_option("--momentum", o->momentum, "of sgd, rmsprop and muon")

@@ -34,12 +34,17 @@ double mean_square(const Tensor& t) { return mean(square(t)).item(); }
 
 }  // namespace
 
-TEST_CASE("mobile networks of full size: torchvision's names, counts and outputs",
+TEST_CASE("row 84: MobileNets of full size have torchvision's names, counts and outputs",
           "[models][torch]") {
   const LeakGuard guard;
   check_whole_network<MobileNetV2>("mobilenet_v2", [] { return models::mobilenet_v2(); });
   check_whole_network<MobileNetV3>("mobilenet_v3_small",
                                    [] { return models::mobilenet_v3_small(); });
+}
+
+TEST_CASE("row 85: EfficientNet-B0 has torchvision's names, counts and outputs",
+          "[models][torch]") {
+  const LeakGuard guard;
   check_whole_network<EfficientNet>("efficientnet_b0", [] { return models::efficientnet_b0(); });
 }
 

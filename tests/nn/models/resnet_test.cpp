@@ -32,7 +32,8 @@ void check_small_resnet(const std::string& reference, const std::function<ResNet
 
 }  // namespace
 
-TEST_CASE("ResNets of full size: torchvision's names, counts and outputs", "[models][torch]") {
+TEST_CASE("row 82: ResNets of full size have torchvision's names, counts and outputs",
+          "[models][torch]") {
   const LeakGuard guard;
   check_resnet(
       "resnet18", [] { return models::resnet18(); }, 64);

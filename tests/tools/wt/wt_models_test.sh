@@ -52,4 +52,17 @@ grep -qa "linears.0.weight" "$here/pinn.onnx" || fail "pinn.onnx does not have i
 expect 2 "is of one model" --onnx "$here" --weights "$here/none"
 expect 2 "--onnx" --sample
 expect 8 "nowhere" pinn --onnx "$here/nowhere"
+
+# models race: a line a model, and what it leaves.
+"$wt" models race resnet18_cifar mobilenet_v3_small --batch 2 --size 32 --seconds 0.001 --device cpu --json --out "$here/race" \
+  >"$here/raced" || fail "wt models race: exit code $?"
+[ "$(wc -l <"$here/raced")" -eq 2 ] || fail "wt models race: $(cat "$here/raced")"
+cmp -s "$here/raced" "$here/race/models.jsonl" || fail "models.jsonl has other lines than stdout"
+for key in model device batch size parameters flops forward_ms step_ms predicted_bytes measured_bytes; do
+  [ "$(grep -c "\"$key\":" "$here/raced")" -eq 2 ] || fail "models race: no $key"
+done
+grep -q "</svg>" "$here/race/models.svg" && grep -q "mobilenet_v3_small" "$here/race/report.html" || fail "models race: no picture or page"
+expect 0 "1 picture of 3 x 32 x 32 on cpu" race resnet18_cifar --batch 1 --size 32 --seconds 0.001 --device cpu
+expect 2 "do not go through vit_small_patch16_224" race vit_small_patch16_224 --size 64 --device cpu
+expect 2 "resnet18" race resnet81
 exit $bad

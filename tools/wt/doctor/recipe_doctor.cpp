@@ -105,7 +105,7 @@ RecipeExam examine_recipe(const TrainOptions& options, const doctor::Options& ho
   if (o.threads > 0) set_num_threads(o.threads);
   const Device device = device_for(o.device);
   manual_seed(o.seed);
-  const std::unique_ptr<Recipe> recipe = find_recipe(o.recipe).make(Settings(o.set));
+  const std::unique_ptr<Recipe> recipe = make_recipe(o.recipe, o.set, o.data);
   RecipeExam exam{.device = to_string(device), .batch = resolve(o, *recipe).batch};
   std::optional<RecipePatient> patient;
   try {

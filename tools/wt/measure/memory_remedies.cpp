@@ -6,6 +6,7 @@
 
 #include "warptape/core/memory_fit.h"
 #include "warptape/core/memory_limit.h"
+#include "warptape/data/plan.h"
 #include "warptape/tools/wt/measure/memory_use.h"
 #include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/recipes/recipe_training.h"
@@ -19,6 +20,15 @@ i64 peak_of(const TrainOptions& o) {
   for (const MemoryJob& job : memory_jobs(o, !o.data.empty()))
     most = std::max(most, predicted_peak(job));
   return most;
+}
+
+// Nothing where the model cannot be trained on so few samples, as batch norm of one value.
+std::optional<i64> peak_if_any(const TrainOptions& o) {
+  try {
+    return peak_of(o);
+  } catch (const ShapeError&) {
+    return {};
+  }
 }
 
 struct Facts {
@@ -35,8 +45,8 @@ Facts facts_of(const TrainOptions& o) {
 std::optional<Remedy> in_parts(TrainOptions o, i64 batch, i64 bytes) {
   for (i64 parts = 2 * o.micro_batches; parts <= batch; parts *= 2) {
     o.micro_batches = parts;
-    if (const i64 peak = peak_of(o); peak <= bytes)
-      return Remedy{str("--micro-batches ", parts), peak, "the same batch in parts"};
+    if (const auto peak = peak_if_any(o); peak && *peak <= bytes)
+      return Remedy{str("--micro-batches ", parts), *peak, "the same batch in parts"};
   }
   return {};
 }
@@ -84,10 +94,10 @@ std::vector<Remedy> remedies(const TrainOptions& o, i64 bytes) {
       [&](i64 n) {
         TrainOptions smaller = o;
         smaller.batch = n;
-        return peak_of(smaller);
+        return peak_if_any(smaller).value_or(0);
       },
       bytes, facts.batch);
-  if (fit.batch > 0 && fit.batch < facts.batch)
+  if (fit.bytes > 0 && fit.batch > 0 && fit.batch < facts.batch)
     found.push_back({str("--batch ", fit.batch), fit.bytes, "the largest that fits"});
   return found;
 }
@@ -100,8 +110,10 @@ static std::string advice(const TrainOptions& o, i64 bytes) {
   if (!text.empty()) return text;
   TrainOptions one = o;
   one.batch = one.micro_batches = 1;
+  const std::optional<i64> least = peak_if_any(one);
+  if (!least) return "\n  Try a smaller model";
   return str("\n  Try a smaller model: a batch of one sample is predicted to take ",
-             memory::bytes_text(peak_of(one)), ", and there are ", memory::bytes_text(bytes));
+             memory::bytes_text(*least), ", and there are ", memory::bytes_text(bytes));
 }
 
 OutOfMemory with_remedies(const OutOfMemory& e, const TrainOptions& o) noexcept {
@@ -114,6 +126,16 @@ OutOfMemory with_remedies(const OutOfMemory& e, const TrainOptions& o) noexcept 
   } catch (...) {  // of the advice: what has failed is said
     return e;
   }
+}
+
+void foresee(const TrainOptions& o) {
+  const Device device = device_for(o.device);
+  const i64 room = o.memory_limit ? o.memory_limit : data::capacity_of(device).device;
+  if (room < 1) return;  // nobody knows
+  if (const i64 peak = peak_of(o); peak > room)
+    throw OutOfMemory(str("a batch of ", facts_of(o).batch, " of ", o.recipe,
+                          " is predicted to take ", memory::bytes_text(peak), ", and ",
+                          to_string(device), " has ", memory::bytes_text(room), advice(o, room)));
 }
 
 }  // namespace wt::tools

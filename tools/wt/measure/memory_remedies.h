@@ -23,4 +23,8 @@ std::vector<Remedy> remedies(const TrainOptions& o, i64 bytes);
 // The error's message with what is enough in place of its last line, for a run with these options.
 OutOfMemory with_remedies(const OutOfMemory& e, const TrainOptions& o) noexcept;
 
+// Throws OutOfMemory, with what would fit, where the steps are predicted to take more than the
+// device can give now, or --memory-limit says. Nothing is computed.
+void foresee(const TrainOptions& o);
+
 }  // namespace wt::tools

@@ -88,7 +88,7 @@ void count_dataset(MemoryUse& use, i64 bytes) {
 
 std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data) {
   if (!is_race(o.recipe))
-    return {{"", o, [o] { return find_recipe(o.recipe).make(Settings(o.set)); }, with_data}};
+    return {{"", o, [o] { return make_recipe(o.recipe, o.set, o.data); }, with_data}};
   TrainOptions race = o;
   race.dry_run = false;  // of a race there is none, but of its memory
   const auto plan = std::make_shared<RacePlan>(race);

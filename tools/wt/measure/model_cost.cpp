@@ -15,7 +15,7 @@ constexpr int kTrainedSteps =
 void train(const models::ModelInfo& model, const ModelCostOptions& o) {
   const models::AnyModel net = model.make(model.classes);
   const auto optimizer = make_optimizer(net, {.name = o.optimizer});
-  TrainStep step{net, *optimizer};
+  TrainStep step{net, *optimizer, {.on_nonfinite = NonFinite::ignore}};  // of made-up numbers
   for (int i = 0; i < kTrainedSteps; ++i) {
     const models::AnyModel::Inputs batch = [&] {
       const CategoryScope scope(Category::dataset);

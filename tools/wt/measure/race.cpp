@@ -131,9 +131,8 @@ RacePlan::RacePlan(const TrainOptions& options) : options_(options) {
 }
 
 std::unique_ptr<Recipe> RacePlan::make_recipe() const {
-  Settings s(recipe_set_);
-  if (start_.recipe == "synthetic") return make_synthetic(std::move(s));
-  return find_recipe(start_.recipe).make(std::move(s));
+  if (start_.recipe == "synthetic") return make_synthetic(Settings(recipe_set_));
+  return tools::make_recipe(start_.recipe, recipe_set_, options_.data);
 }
 
 RecipeData RacePlan::load() {
@@ -172,6 +171,7 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   // The same start, order and masks for every racer.
   manual_seed(seed);
   const std::unique_ptr<Recipe> recipe = make_recipe();
+  recipe->begin(data.train);
   recipe->model().to(device_);
   RecipeTraining training(o, d, *recipe, start_.steps);
   data::Loader<data::AnyDataset> loader = make_loader(d, data, seed, o.workers);

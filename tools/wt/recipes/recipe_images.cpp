@@ -1,31 +1,14 @@
-// fashion and cifar: images of ten classes.
+// fashion, and what it has in common with cifar.
 #include <numeric>
 
-#include "warptape/autograd/ops/arrange.h"
-#include "warptape/autograd/ops/dropout.h"
-#include "warptape/autograd/ops/loss.h"
-#include "warptape/autograd/ops/pointwise.h"
-#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
-#include "warptape/data/cifar.h"
-#include "warptape/data/resident.h"
+#include "warptape/data/dataset.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/nn/layers.h"
-#include "warptape/tools/wt/recipes/recipes.h"
+#include "warptape/tools/wt/recipes/image_recipe.h"
 
 namespace wt::tools {
 namespace {
-
-constexpr i64 kClasses = 10;
-
-// Stages of convolutions, each with half the pixels of the one before, and one hidden layer.
-struct CnnShape {
-  i64 channels, size;       // of the images
-  std::vector<i64> widths;  // channels of each stage
-  i64 depth;                // convolutions a stage
-  i64 hidden;
-  double dropout;
-};
 
 struct ConvBlock : nn::Module<ConvBlock> {
   nn::Conv2d conv;
@@ -54,38 +37,38 @@ nn::Sequential make_cnn(const CnnShape& s) {
   net.push_back(nn::Linear{channels * size * size, s.hidden});
   net.push_back(nn::ReLU{});
   net.push_back(nn::Dropout{s.dropout});
-  net.push_back(nn::Linear{s.hidden, kClasses});
+  net.push_back(nn::Linear{s.hidden, kImageClasses});
   return net;
 }
 
 nn::Sequential make_mlp(i64 inputs) {
-  return nn::Sequential{nn::Flatten{}, nn::Linear{inputs, 256},  nn::ReLU{}, nn::Linear{256, 128},
-                        nn::ReLU{},    nn::Linear{128, kClasses}};
+  return nn::Sequential{nn::Flatten{}, nn::Linear{inputs, 256},
+                        nn::ReLU{},    nn::Linear{256, 128},
+                        nn::ReLU{},    nn::Linear{128, kImageClasses}};
 }
 
-// The model that the settings ask for.
-nn::Sequential make_model(Settings& s, CnnShape c) {
-  const std::string model = s.choice("model", {"cnn", "mlp"});
+constexpr i64 kSyntheticTrain = 4000, kSyntheticHeldOut = 1000;
+
+}  // namespace
+
+models::AnyModel small_image_model(Settings& s, const std::string& model, CnnShape c) {
   const i64 width = s.integer("width", c.widths[0], 1, 1024);
   c.dropout = s.real("dropout", c.dropout, 0, 0.9);
-  if (model == "mlp") return make_mlp(c.channels * c.size * c.size);
+  if (model == "mlp") return any_model(make_mlp(c.channels * c.size * c.size));
   for (i64& w : c.widths) w = w * width / 32;
-  return make_cnn(c);
+  return any_model(make_cnn(c));
 }
 
-data::Batch meta_batch(i64 batch, const Shape& image) {
+data::Batch meta_images(i64 batch, const Shape& image) {
   return {
       empty({batch, image[0], image[1], image[2]}, {.dtype = DType::f32, .device = Device::meta()}),
       empty({batch}, {.dtype = DType::i64, .device = Device::meta()})};
 }
 
-constexpr i64 kSyntheticTrain = 4000, kSyntheticHeldOut = 1000;
-
-// --data synthetic: patterns of the same shape that need no file.
 RecipeData synthetic_images(const Shape& image) {
   const auto images = [&](i64 samples, i64 first) {
     return data::SyntheticImages{{.samples = samples,
-                                  .classes = kClasses,
+                                  .classes = kImageClasses,
                                   .channels = image[0],
                                   .height = image[1],
                                   .width = image[2],
@@ -100,59 +83,22 @@ RecipeData synthetic_images(const Shape& image) {
           }};
 }
 
-// What fashion and cifar have in common; D is the dataset.
-template <class D>
-class Images : public Recipe {
- public:
-  nn::ModuleBase& model() override { return net_; }
-  RecipeData load(const std::string& root) override {
-    need(root);
-    if (root == kSyntheticData) return synthetic_images(image_shape());
-    const D train(root, {.train = true});
-    return {train, D(root, {.train = false}), {}, [train](Device d) {
-              return data::AnyDataset(train.resident(d));
-            }};
-  }
-  i64 dataset_bytes(const std::string& root) const override {
-    need(root);
-    if (root == kSyntheticData) return 0;  // made as they are asked for
-    return D::bytes_of(root, {.train = true}) + D::bytes_of(root, {.train = false});
-  }
-  i64 resident_bytes(const std::string& root) const override {
-    need(root);
-    const i64 pixels = numel_of(image_shape()), label = item_size(DType::i64);
-    if (root == kSyntheticData) return kSyntheticTrain * (pixels * item_size(DType::f32) + label);
-    return D::bytes_of(root, {.train = true}) / (pixels + 1) * (pixels + label);
-  }
-  data::Batch shape_batch(i64 batch) const override { return meta_batch(batch, image_shape()); }
-  const char* item() const override { return "images"; }
-  std::vector<std::string> class_names() const override {
-    return {D::class_names().begin(), D::class_names().end()};
-  }
-  Tensor prepare(const Tensor& images) const override { return D::prepare(images); }
+i64 synthetic_images_bytes(const Shape& image) {
+  return kSyntheticTrain * (numel_of(image) * item_size(DType::f32) + item_size(DType::i64));
+}
 
- protected:
-  Images(Settings& s, const CnnShape& shape, const char* wanted)
-      : net_(make_model(s, shape)), wanted_(wanted) {}
-  nn::Sequential net_;
-
- private:
-  void need(const std::string& root) const {
-    if (root.empty()) throw UsageError(str(wanted_));
-  }
-  const char* wanted_;
-};
+namespace {
 
 class Fashion : public Images<data::FashionMnist> {
  public:
   explicit Fashion(Settings s)
-      : Images(s,
-               {.channels = 1,
-                .size = 28,
-                .widths = {32, 64},
-                .depth = 1,
-                .hidden = 128,
-                .dropout = 0.25},
+      : Images(small_image_model(s, s.choice("model", {"cnn", "mlp"}),
+                                 {.channels = 1,
+                                  .size = 28,
+                                  .widths = {32, 64},
+                                  .depth = 1,
+                                  .hidden = 128,
+                                  .dropout = 0.25}),
                "fashion needs --data FOLDER with the IDX files of Fashion-MNIST or MNIST"),
         digits_(s.choice("classes", {"fashion", "digits"}) == "digits") {
     set_settings(s, "fashion");
@@ -171,39 +117,8 @@ class Fashion : public Images<data::FashionMnist> {
   bool digits_;
 };
 
-class Cifar : public Images<data::Cifar10> {
- public:
-  explicit Cifar(Settings s)
-      : Images(s,
-               {.channels = 3,
-                .size = 32,
-                .widths = {32, 64, 128},
-                .depth = 2,
-                .hidden = 128,
-                .dropout = 0.25},
-               "cifar needs --data FOLDER with data_batch_1.bin ... test_batch.bin of CIFAR-10"),
-        flip_(s.flag("flip", true)) {
-    set_settings(s, "cifar");
-  }
-  // In training every other image is mirrored. Which ones dropout draws: its calls are counted on
-  // the device, so a captured step draws anew each time.
-  Tensor logits(const Tensor& x) override {
-    if (!flip_ || !net_.is_training()) return net_(x);
-    const Tensor mirrored = gt(dropout(ones({x.size(0), 1, 1, 1}, {.device = x.device()}), 0.5), 0);
-    return net_(where(mirrored, flip(x, {-1}), x));
-  }
-  Shape image_shape() const override { return {3, 32, 32}; }
-  RecipeDefaults defaults() const override {
-    return {.batch = 64, .epochs = 10, .lr = 2e-3, .weight_decay = 0.05, .warmup = 200};
-  }
-
- private:
-  bool flip_;
-};
-
 }  // namespace
 
 std::unique_ptr<Recipe> make_fashion(Settings s) { return std::make_unique<Fashion>(std::move(s)); }
-std::unique_ptr<Recipe> make_cifar(Settings s) { return std::make_unique<Cifar>(std::move(s)); }
 
 }  // namespace wt::tools

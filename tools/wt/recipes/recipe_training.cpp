@@ -25,6 +25,12 @@ NonFinite policy_of(const std::string& name) {
   return name == "skip" ? NonFinite::skip : name == "ignore" ? NonFinite::ignore : NonFinite::stop;
 }
 
+// Up over the first 23 % of the steps, from a fifth, then down to 7 %: airbench94's.
+optim::Schedule triangle(i64 steps) {
+  const i64 up = std::max<i64>(1, steps * 23 / 100);
+  return optim::warmup(up, optim::linear(std::max<i64>(1, steps - up), 1, 0.07), 0.2);
+}
+
 optim::Schedule schedule_of(const std::string& name, i64 warmup, i64 steps) {
   const i64 rest = std::max<i64>(1, steps - warmup);
   optim::Schedule s;
@@ -34,6 +40,8 @@ optim::Schedule schedule_of(const std::string& name, i64 warmup, i64 steps) {
     s = optim::linear(rest, 1, 0.01);
   else if (name == "one-cycle")
     return optim::one_cycle(steps);  // it has its own warm-up
+  else if (name == "triangle")
+    return triangle(steps);
   return warmup > 0 ? optim::warmup(warmup, s) : s;
 }
 
@@ -93,6 +101,7 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
   if (o.clip >= 0) d.clip = o.clip;
   if (o.warmup >= 0) d.warmup = o.warmup;
   if (o.batch > 0) d.batch = o.batch;
+  if (!o.schedule.empty()) d.schedule = o.schedule;
   return d;
 }
 
@@ -180,7 +189,7 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
   optimizer_ = make_optimizer(
       r.model(),
       {.name = o.optimizer, .lr = d.lr, .weight_decay = d.weight_decay, .momentum = o.momentum});
-  if (o.schedule == "plateau")
+  if (d.schedule == "plateau")
     plateau_ = std::make_unique<optim::ReduceLROnPlateau>(
         *optimizer_,
         optim::ReduceLROnPlateauOptions{
@@ -198,7 +207,7 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
       TrainStepOptions{.precision = precision_of(o.precision),
                        .micro_batches = o.micro_batches,
                        .clip_norm = d.clip,
-                       .schedule = schedule_of(o.schedule, std::min(d.warmup, steps / 2), steps),
+                       .schedule = schedule_of(d.schedule, std::min(d.warmup, steps / 2), steps),
                        .graph = o.graph,
                        .on_nonfinite = policy_of(o.on_nan),
                        .before_stop = std::move(before_stop),

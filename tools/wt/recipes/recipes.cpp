@@ -1,5 +1,7 @@
 #include "warptape/tools/wt/recipes/recipes.h"
 
+#include <algorithm>
+
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
@@ -70,7 +72,12 @@ const std::vector<RecipeInfo>& recipes() {
        make_gpt2},
       {"fashion", "a CNN on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
        make_fashion},
-      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar},
+      {"cifar",
+       "a CNN, ResNet-18 or the speed-run network on CIFAR-10 (the binary files, in --data)",
+       make_cifar},
+      {"imagenet-folder",
+       "a picture classifier of `wt models` on a tree of pictures (--data: a folder a class)",
+       make_pictures, pictures_settings, true},
       {"translate",
        "an encoder-decoder Transformer on pairs of sentences (train.en, train.de, val.en, val.de "
        "in "
@@ -90,6 +97,18 @@ const RecipeInfo& find_recipe(const std::string& name) {
   for (const std::string_view n : names) all += (all.empty() ? "" : ", ") + std::string(n);
   throw UsageError(
       str("there is no recipe '", printable(name), "'", did_you_mean(name, names), " (", all, ")"));
+}
+
+std::unique_ptr<Recipe> make_recipe(const std::string& name, std::vector<std::string> set,
+                                    const std::string& data) {
+  const RecipeInfo& info = find_recipe(name);
+  if (info.of_data)
+    for (const std::string& decided : info.of_data(data)) {
+      const std::string key = decided.substr(0, decided.find('=') + 1);
+      if (std::none_of(set.begin(), set.end(), [&](const auto& s) { return s.starts_with(key); }))
+        set.push_back(decided);
+    }
+  return info.make(Settings(set));
 }
 
 }  // namespace wt::tools

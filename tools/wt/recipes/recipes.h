@@ -50,9 +50,13 @@ struct RecipeDefaults {
   double lr = 1e-3;           // of AdamW; optimizers.h has what others make of it
   double weight_decay = 0.01, clip = 1.0;
   i64 warmup = 0;
-  i64 evals = 10;  // evaluations over the run, beside the one before step 1
+  i64 evals = 10;                   // evaluations over the run, beside the one before step 1
+  std::string schedule = "cosine";  // of the rate, unless --schedule says another
   bool drop_last = false;
 };
+
+// Tables of classes are made for so many of them at most.
+inline constexpr size_t kMostTableClasses = 50;
 
 class Translator;
 
@@ -75,6 +79,8 @@ class Recipe {
   // Reads the data; a recipe that has tokens of its own and none yet makes them of it. Throws
   // UsageError where the recipe needs a --data, DataError for what is wrong with it.
   virtual RecipeData load(const std::string& data) = 0;
+  // What the model takes from the data before a new training's first step; it is on the cpu.
+  virtual void begin(const data::AnyDataset&) {}
   // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
   virtual i64 dataset_bytes(const std::string& data) const = 0;
   // Bytes that RecipeData::resident of load(data) holds on its device; 0 where there is none.
@@ -86,8 +92,10 @@ class Recipe {
   virtual const char* item() const = 0;  // what items_per_second counts
   virtual i64 items_per_sample() const { return 1; }
 
-  // Names of the classes; empty where they have none that a table could show.
+  // Names of the classes; empty where they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  // Whether evaluations also say how often the class is among the five likeliest.
+  virtual bool judges_top5() const { return false; }
   // The shape of one image, [channels, height, width], for recipes about images; else empty.
   virtual Shape image_shape() const { return {}; }
   // What a dataset makes of images u8 [N, channels, height, width].
@@ -131,14 +139,23 @@ struct RecipeInfo {
   const char* name;
   const char* summary;
   std::unique_ptr<Recipe> (*make)(Settings settings);
+  // Settings that the data decides, KEY=VALUE; null: none.
+  std::vector<std::string> (*of_data)(const std::string& data) = nullptr;
+  bool foresees = false;  // whether a batch that will not fit is refused before the run
 };
 const std::vector<RecipeInfo>& recipes();
 // Throws UsageError with the near name.
 const RecipeInfo& find_recipe(const std::string& name);
+// The recipe with these settings (KEY=VALUE), beside what its data decides and they do not. Throws
+// UsageError, and DataError for what has to be seen of the data.
+std::unique_ptr<Recipe> make_recipe(const std::string& name, std::vector<std::string> set,
+                                    const std::string& data);
 
 std::unique_ptr<Recipe> make_charlm(Settings s);
 std::unique_ptr<Recipe> make_fashion(Settings s);
 std::unique_ptr<Recipe> make_cifar(Settings s);
+std::unique_ptr<Recipe> make_pictures(Settings s);
+std::vector<std::string> pictures_settings(const std::string& data);
 std::unique_ptr<Recipe> make_translate(Settings s);
 std::unique_ptr<Recipe> make_gpt2(Settings s);
 

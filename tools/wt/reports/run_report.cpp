@@ -94,12 +94,14 @@ Chart loss_chart(const RunHistory& history, const ReportOptions& options) {
 }
 
 Chart accuracy_chart(const RunHistory& history, const ReportOptions& options) {
-  ChartSeries eval{"held out", "eval", {}, true};
+  ChartSeries eval{"held out", "eval", {}, true}, top5{"among the first five", "train", {}, true};
   for (const EvalRecord& r : history.evals) {
     if (r.accuracy) eval.points.emplace_back(double(r.step), 100 * *r.accuracy);
+    if (r.top5) top5.points.emplace_back(double(r.step), 100 * *r.top5);
   }
   Chart chart{
       .title = "Held-out accuracy", .unit = "%", .series = {std::move(eval)}, .from_zero = true};
+  if (!top5.points.empty()) chart.series.push_back(std::move(top5));
   const EvalRecord* best = best_eval(history, options);
   if (best && best->accuracy) add_best(chart, best, 100 * *best->accuracy);
   return chart;

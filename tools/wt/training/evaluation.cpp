@@ -60,14 +60,17 @@ EvalResult evaluate_by(Recipe& r, const F& count) {
   metrics::Accuracy accuracy;
   EvalResult result;
   std::vector<metrics::Metric*> list{&loss, &accuracy};
-  if (const size_t classes = r.class_names().size()) {
+  if (const size_t classes = r.class_names().size(); classes > 0 && classes <= kMostTableClasses) {
     result.confusion = std::make_shared<metrics::ConfusionMatrix>(i64(classes));
     list.push_back(result.confusion.get());
   }
+  metrics::TopK top5(5);
+  if (r.judges_top5()) list.push_back(&top5);
   BleuCounts bleu;
   if (r.translates()) list.push_back(&bleu);
   count(list, r.translates() ? &bleu.counts : nullptr);
   if (r.translates()) result.bleu = bleu.counts.value();
+  if (r.judges_top5()) result.top5 = top5.value();
   result.loss = loss.value();
   result.accuracy = accuracy.value();
   return result;

@@ -24,7 +24,8 @@ double bits_per_byte(const Recipe& r, double loss);
 struct EvalResult {
   double loss = 0;                                        // mean over the items, nats
   double accuracy = 0;                                    // in [0, 1]
-  std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names its classes
+  std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names a few classes
+  std::optional<double> top5{};              // in [0, 1], where the recipe judges by it
   std::optional<metrics::BleuScore> bleu{};  // where it translates: greedily, each line once
 };
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set);

@@ -196,6 +196,7 @@ void MetricsWriter::log(const EvalRecord& r) {
   JsonObject out;
   out.add("step", r.step).add("epoch", r.epoch).add("eval_loss", r.eval_loss);
   add_optional(out, "accuracy", r.accuracy);
+  if (r.top5) out.add("top5", *r.top5);
   if (r.bleu) out.add("bleu", *r.bleu);
   append(out.str());
 }
@@ -208,6 +209,7 @@ RunHistory read_metrics(const std::string& path) {
     if (field(fields, "eval_loss")) {
       out.evals.push_back(
           {step, epoch, number(fields, "eval_loss"), optional_number(fields, "accuracy")});
+      if (field(fields, "top5")) out.evals.back().top5 = optional_number(fields, "top5");
       if (field(fields, "bleu")) out.evals.back().bleu = optional_number(fields, "bleu");
       return true;
     }

@@ -34,13 +34,13 @@ struct StepRecord {
   std::optional<double> slowest_ms = {};
 };
 
-// {"step", "epoch", "eval_loss", "accuracy"}, and "bleu" where there is one
+// {"step", "epoch", "eval_loss", "accuracy"}, and "top5" and "bleu" where there are such
 struct EvalRecord {
   i64 step = 0;
   double epoch = 0;
   double eval_loss = 0;
   std::optional<double> accuracy = {};
-  std::optional<double> bleu = {};
+  std::optional<double> top5 = {}, bleu = {};
 };
 
 // Numbers are written so that they read back as the same double. A record is in the file when log()

@@ -161,6 +161,7 @@ void TensorBoardWriter::log(const StepRecord& r, std::optional<double> step_ms) 
 void TensorBoardWriter::log(const EvalRecord& r) {
   std::vector<TensorBoardScalar> all{{"val/loss", r.eval_loss}};
   if (r.accuracy) all.push_back({"val/acc", *r.accuracy});
+  if (r.top5) all.push_back({"val/top5", *r.top5});
   if (r.bleu) all.push_back({"val/bleu", *r.bleu});
   add(r.step, all);
 }

@@ -28,7 +28,7 @@ struct TrainOptions {
   std::vector<std::string> set{};  // the recipe's settings, KEY=VALUE
   std::string precision = "f32";
   std::string optimizer = "adamw";
-  std::string schedule = "cosine";
+  std::string schedule{};  // empty: the recipe's
   std::string on_nan = "stop";
   std::string on_write_error = "stop";
   std::string monitor = "loss";          // what best, patience and plateau look at

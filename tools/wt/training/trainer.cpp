@@ -38,7 +38,7 @@ Trainer::Trainer(const TrainOptions& o, dist::Communicator& ranks)
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
   generator().set_rank(u64(ranks.rank()));
-  recipe_ = find_recipe(o.recipe).make(Settings(o.set));
+  recipe_ = make_recipe(o.recipe, o.set, o.data);
   if (o.monitor == "bleu" && !recipe_->translates())
     throw UsageError(
         str("--monitor bleu: ", o.recipe, " does not translate\n  Try loss or accuracy"));
@@ -207,6 +207,7 @@ void Trainer::evaluate() {
   if (!out_) return;
   EvalRecord record{
       .step = c_.step, .epoch = epoch_now(), .eval_loss = eval_->loss, .accuracy = eval_->accuracy};
+  record.top5 = eval_->top5;
   if (eval_->bleu) record.bleu = eval_->bleu->score;
   write([&] { out_->log(record); });
 }
@@ -262,6 +263,7 @@ void Trainer::finish_evaluation(Progress& bar) {
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
                 fixed_digits(eval_->loss, 4), text_loss(), "  accuracy ",
                 percent_text(eval_->accuracy),
+                eval_->top5 ? "  top 5 " + percent_text(*eval_->top5) : "",
                 eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
                 c_.best_step == c_.step ? "  best" : ""));
 }
@@ -367,6 +369,7 @@ int train(const TrainOptions& options) {
                        if (comm.rank() == 0) dry_run(options);
                        return 0;
                      }
+                     if (comm.size() == 1 && find_recipe(own.recipe).foresees) foresee(own);
                      try {
                        return Trainer(own, comm).run();
                      } catch (const OutOfMemory& e) {

@@ -44,6 +44,7 @@ ReportOptions Trainer::report() const {
   if (eval_) {
     ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
     ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
+    if (eval_->top5) ro.summary.emplace_back("among the first five", percent_text(*eval_->top5));
     if (eval_->bleu) ro.summary.emplace_back("BLEU", eval_->bleu->text());
   }
   if (c_.best_step > 0)
@@ -128,6 +129,7 @@ void Trainer::print_summary() const {
   add("train_loss", !std::isnan(loss_), loss_);
   add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
   add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
+  if (eval_ && eval_->top5) j.add("top5", *eval_->top5);
   if (eval_ && eval_->bleu) j.add("bleu", eval_->bleu->score);
   if (const double bits = eval_ ? bits_per_byte(*recipe_, eval_->loss) : NAN; !std::isnan(bits))
     j.add("perplexity", std::exp(eval_->loss)).add("bits_per_byte", bits);

@@ -39,7 +39,7 @@ nn::Metadata Trainer::metadata() const {
                  {"lr", json_number(d_.lr)},
                  {"weight_decay", json_number(d_.weight_decay)},
                  {"clip_norm", json_number(d_.clip)},
-                 {"schedule", o_.schedule},
+                 {"schedule", d_.schedule},
                  {"warmup", std::to_string(d_.warmup)},
                  {"monitor", o_.monitor},
                  {"ema", json_number(o_.ema)},
@@ -59,7 +59,7 @@ RunHeader Trainer::header() const {
                {"steps", total_},
                {"lr", d_.lr},
                {"optimizer", o_.optimizer},
-               {"schedule", o_.schedule},
+               {"schedule", d_.schedule},
                {"weight_decay", d_.weight_decay},
                {"clip_norm", d_.clip},
                {"warmup", d_.warmup},
@@ -132,7 +132,7 @@ void Trainer::repair_best(const nn::LoadedTensors& resumed) {
 bool Trainer::best_is_of_this_step() const { return step_of(out_->best()) == c_.step; }
 
 void Trainer::begin_weights() {
-  if (o_.init_from.empty()) return;
+  if (o_.init_from.empty()) return recipe_->begin(data_->train);
   const std::string file = load_initial_weights(*recipe_, o_.init_from);
   if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
