@@ -1,7 +1,6 @@
 #include "warptape/data/mesh.h"
 
 #include <algorithm>
-#include <array>
 
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
@@ -10,14 +9,7 @@
 namespace wt::data {
 namespace {
 
-using Vector = std::array<double, 3>;
 constexpr TensorOptions kHostPoints{.dtype = DType::f32, .device = Device::cpu()};
-
-Vector minus(const Vector& a, const Vector& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
-Vector cross(const Vector& a, const Vector& b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
-double norm(const Vector& a) { return std::sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]); }
 
 struct Triangle {
   Vector a, u, v;  // a corner and the sides from there
@@ -39,25 +31,6 @@ Tensor checked_points(const char* name, const Tensor& points) {
   return points.to(Device::cpu()).contiguous();
 }
 
-// One that a program has made may be anything.
-void check_mesh(const Mesh& m) {
-  const auto host = [](const Tensor& t, DType dtype) {
-    return t.defined() && t.ndim() == 2 && t.size(1) == 3 && t.dtype() == dtype &&
-           t.device() == Device::cpu() && t.is_contiguous();
-  };
-  if (!host(m.vertices, DType::f32) || !host(m.faces, DType::i64))
-    throw UsageError(
-        str("[sample_surface] a mesh needs vertices f32 [V, 3] and faces i64 [F, 3], "
-            "contiguous on the cpu, got ",
-            describe(m.vertices), " and ", describe(m.faces)));
-  const i64 vertices = m.vertices.size(0);
-  const i64* corners = m.faces.data<i64>();
-  for (i64 k = 0; k < m.faces.numel(); ++k)
-    if (corners[k] < 0 || corners[k] >= vertices)
-      throw IndexError(str("[sample_surface] vertex ", corners[k], " of face ", k / 3,
-                           " is outside [0, ", vertices, ")"));
-}
-
 // (p - centre) / size
 Tensor moved(const Tensor& points, const Vector& centre, double size) {
   Tensor out = empty(points.shape(), kHostPoints);
@@ -69,6 +42,24 @@ Tensor moved(const Tensor& points, const Vector& centre, double size) {
 }
 
 }  // namespace
+
+void check_mesh(const char* name, const Mesh& m) {
+  const auto host = [](const Tensor& t, DType dtype) {
+    return t.defined() && t.ndim() == 2 && t.size(1) == 3 && t.dtype() == dtype &&
+           t.device() == Device::cpu() && t.is_contiguous();
+  };
+  if (!host(m.vertices, DType::f32) || !host(m.faces, DType::i64))
+    throw UsageError(str("[", name,
+                         "] a mesh needs vertices f32 [V, 3] and faces i64 [F, 3], contiguous on "
+                         "the cpu, got ",
+                         describe(m.vertices), " and ", describe(m.faces)));
+  const i64 vertices = m.vertices.size(0);
+  const i64* corners = m.faces.data<i64>();
+  for (i64 k = 0; k < m.faces.numel(); ++k)
+    if (corners[k] < 0 || corners[k] >= vertices)
+      throw IndexError(str("[", name, "] vertex ", corners[k], " of face ", k / 3,
+                           " is outside [0, ", vertices, ")"));
+}
 
 Mesh MeshBuilder::finish() const {
   Mesh m;
@@ -94,7 +85,7 @@ Mesh read_mesh(const std::string& path, const ParseLimits& limits) {
 
 SurfacePoints sample_surface(const Mesh& mesh, i64 n, u64 seed) {
   if (n < 0) throw UsageError(str("[sample_surface] n must not be negative, got ", n));
-  check_mesh(mesh);
+  check_mesh("sample_surface", mesh);
   const float* points = mesh.vertices.data<float>();
   const i64* corners = mesh.faces.data<i64>();
   std::vector<double> sums;  // of the areas of faces [0, i]

@@ -1,5 +1,6 @@
-// What the readers of meshes share. Internal.
+// What the files about meshes share. Internal.
 #pragma once
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <span>
@@ -11,6 +12,25 @@
 #include "warptape/data/mesh.h"
 
 namespace wt::data {
+
+using Vector = std::array<double, 3>;
+inline Vector plus(const Vector& a, const Vector& b) {
+  return {a[0] + b[0], a[1] + b[1], a[2] + b[2]};
+}
+inline Vector minus(const Vector& a, const Vector& b) {
+  return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
+}
+inline Vector times(double s, const Vector& a) { return {s * a[0], s * a[1], s * a[2]}; }
+inline double dot(const Vector& a, const Vector& b) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+inline Vector cross(const Vector& a, const Vector& b) {
+  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+}
+inline double norm(const Vector& a) { return std::sqrt(dot(a, a)); }
+
+// One that a program has made may be anything. Throws as mesh.h says, in the name of who asks.
+void check_mesh(const char* name, const Mesh& m);
 
 // Collects a mesh. Errors are at `byte` of the file and begin with `where`, "line 3: " or nothing.
 class MeshBuilder {

@@ -38,6 +38,23 @@ void print_json(const TrainedModel& t, i64 samples,
   std::printf("%s\n", j.str().c_str());
 }
 
+// Of a recipe that has measures of its own.
+int print_measures(const TrainedModel& t, const RecipeData& data, bool json) {
+  const std::vector<Measure> list = evaluate(*t.recipe, data.held_out).measures;
+  if (!json) {
+    std::printf("%s, step %lld, %lld samples\n\n", printable_path(t.path).c_str(),
+                static_cast<long long>(t.step), static_cast<long long>(data.held_out.size()));
+    for (const Measure& m : list) std::printf("  %-20s %.4g\n", m.label.c_str(), m.value);
+    return 0;
+  }
+  JsonObject j;
+  j.add("recipe", t.name).add("checkpoint", t.path).add("step", t.step);
+  j.add("samples", data.held_out.size());
+  for (const Measure& m : list) j.add(m.key, m.value);
+  std::printf("%s\n", j.str().c_str());
+  return 0;
+}
+
 void print_table(const TrainedModel& t, i64 samples,
                  const std::vector<std::unique_ptr<metrics::Metric>>& list,
                  const metrics::ConfusionMatrix* confusion, const metrics::Bleu* bleu) {
@@ -55,13 +72,19 @@ void print_table(const TrainedModel& t, i64 samples,
               confusion->text(names).c_str());
 }
 
-int eval(const EvalOptions& o) {
+int eval(const EvalOptions& o, bool metrics_given) {
   std::vector<std::unique_ptr<metrics::Metric>> list;
   for (const std::string& name : o.metrics) list.push_back(metrics::make_metric(name));
   const TrainedModel t = load_model(o);
   const std::string& path = o.data.empty() ? t.data : o.data;
   const RecipeData data = t.recipe->load(path);
   check_samples(path, "held-out", data.held_out.size());
+  if (!t.recipe->classifies()) {
+    if (metrics_given)
+      throw UsageError(
+          str("--metrics: ", t.name, " tells no classes apart, it has measures of its own"));
+    return print_measures(t, data, o.json);
+  }
   std::vector<metrics::Metric*> all;
   for (const auto& m : list) all.push_back(m.get());
   std::optional<metrics::ConfusionMatrix> confusion;
@@ -91,7 +114,7 @@ void add_eval(Command app, int& code) {
   c.add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
       .delimiter(',');
   c.add_option("--batch", o->batch).check(at_least(1));
-  c.callback([o, &code] { code = eval(*o); });
+  c.callback([c, o, &code] { code = eval(*o, c.given("--metrics")); });
 }
 
 }  // namespace wt::tools

@@ -51,10 +51,8 @@ std::string base64(const std::string& bytes) {
 std::string sheet_style(i64 side) {
   return str(
       "body{margin:24px;font-size:14px}h1{font-size:20px;margin:0 0 4px}"
-      "p{margin:0 0 4px;color:var(--soft)}"
-      "ul{display:flex;flex-wrap:wrap;gap:12px;list-style:none;margin:16px 0 0;padding:0}"
-      "li{text-align:center;max-width:",
-      side * 2 + 8, "px;overflow-wrap:anywhere}img{image-rendering:pixelated;margin:0 1px}");
+      "p{margin:0 0 4px;color:var(--soft)}",
+      kSheetStyle, ".sheet li{max-width:", side * 2 + 8, "px}");
 }
 
 }  // namespace
@@ -99,18 +97,22 @@ std::string contact_page(const std::string& title, const std::vector<std::string
   std::string page = str(page_begin({.title = title, .style = sheet_style(side), .pictures = true}),
                          "<h1>", html_escape(title), "</h1>");
   for (const std::string& note : notes) page += "<p>" + html_escape(note) + "</p>";
-  page += "<ul>";
+  return page + sheet_list(cells, side) + page_end();
+}
+
+std::string sheet_list(const std::vector<SheetCell>& cells, i64 side) {
+  std::string list = "<ul class=\"sheet\">";
   for (const SheetCell& c : cells) {
-    page += "<li>";
+    list += "<li>";
     for (const Tensor& p : c.pixels) {
       const Tensor t = tile(p, side);
-      page += str("<img width=\"", t.size(1), "\" height=\"", t.size(0), "\" alt=\"",
+      list += str("<img width=\"", t.size(1), "\" height=\"", t.size(0), "\" alt=\"",
                   html_escape(c.label), "\" src=\"data:image/png;base64,", base64(data::png_of(t)),
                   "\">");
     }
-    page += "<br>" + html_escape(c.label) + "</li>";
+    list += "<br>" + html_escape(c.label) + "</li>";
   }
-  return page + "</ul>" + page_end();
+  return list + "</ul>";
 }
 
 }  // namespace wt::tools

@@ -46,8 +46,8 @@ class RecipePatient {
                       .evaluate = [this] { (void)evaluate(recipe_, few_); }};
     if (on_cuda && !o_.graph) s.captured = [this] { step_as_graph(); };
     return doctor::examine(
-        s, [this] { return next(); }, [this](const data::Batch& b) { return training_.step(b); },
-        how);
+        s, [this] { return next(); },
+        [this](const data::Batch& b) { return training_.step(b).of_train_step(); }, how);
   }
 
  private:

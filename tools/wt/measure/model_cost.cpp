@@ -9,14 +9,13 @@
 namespace wt::tools {
 namespace {
 
-constexpr int kTrainedSteps =
-    3;  // the second has all of the optimizer's state, the third is like it
+constexpr int kCostSteps = 3;  // the second has all of the optimizer's state, the third is like it
 
 void train(const models::ModelInfo& model, const ModelCostOptions& o) {
   const models::AnyModel net = model.make(model.classes);
   const auto optimizer = make_optimizer(net, {.name = o.optimizer});
   TrainStep step{net, *optimizer, {.on_nonfinite = NonFinite::ignore}};  // of made-up numbers
-  for (int i = 0; i < kTrainedSteps; ++i) {
+  for (int i = 0; i < kCostSteps; ++i) {
     const models::AnyModel::Inputs batch = [&] {
       const CategoryScope scope(Category::dataset);
       return model.made_up_inputs(o.batch);

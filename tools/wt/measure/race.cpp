@@ -180,7 +180,7 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   const i64 eval = std::max<i64>(1, start_.steps / kEvals);
   const auto evaluate = [&] {
     const EvalResult e = tools::evaluate(*recipe, data.held_out);
-    run.evals.push_back({run.steps, e.loss, e.accuracy});
+    run.evals.push_back({run.steps, e.loss, e.accuracy.value_or(NAN)});
   };
   evaluate();
   double sum = 0;

@@ -4,13 +4,14 @@
 
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/random.h"
 #include "warptape/data/bytes.h"
 #include "warptape/data/synthetic.h"
+#include "warptape/tools/wt/recipes/folder_pictures.h"
 #include "warptape/tools/wt/recipes/image_recipe.h"
 #include "warptape/tools/wt/recipes/picture_models.h"
-#include "warptape/tools/wt/recipes/picture_set.h"
 #include "warptape/tools/wt/reports/run_output.h"
 
 namespace wt::tools {

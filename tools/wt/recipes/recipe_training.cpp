@@ -1,5 +1,6 @@
 #include "warptape/tools/wt/recipes/recipe_training.h"
 
+#include <cmath>
 #include <optional>
 
 #include "warptape/core/factories.h"
@@ -7,6 +8,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/data/plan.h"
 #include "warptape/nn/checkpoint_file.h"
+#include "warptape/optim/lbfgs.h"
 #include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/training/optimizers.h"
 
@@ -43,6 +45,18 @@ optim::Schedule schedule_of(const std::string& name, i64 warmup, i64 steps) {
   else if (name == "triangle")
     return triangle(steps);
   return warmup > 0 ? optim::warmup(warmup, s) : s;
+}
+
+// A line search compares losses of one device, in the dtype that the model has.
+void check_for_rounds(const TrainOptions& o, dist::Communicator* ranks) {
+  const auto refuse = [](const char* option, const char* why) {
+    throw UsageError(str(option, ": the last steps are rounds of L-BFGS, which ", why,
+                         "\n  Try --set rounds=0"));
+  };
+  if (precision_of(o.precision) != DType::f32) refuse("--precision", "has the model's own dtype");
+  if (ranks && ranks->size() > 1) refuse("--ranks", "one rank takes alone");
+  if (o.micro_batches > 1) refuse("--micro-batches", "sees a batch as a whole");
+  if (o.ema > 0) refuse("--ema", "averages nothing");
 }
 
 const Tensor* find(const std::vector<nn::NamedTensor>& values, const std::string& name) {
@@ -180,7 +194,12 @@ void TrainBatches::set_state(const data::LoaderState& s) {
 RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
                                std::function<void(const wt::StepRecord&)> before_stop,
                                dist::Communicator* ranks)
-    : recipe_(r), scaled_(precision_of(o.precision) == DType::f16), offload_(o.offload) {
+    : recipe_(r),
+      rounds_(steps > r.rounds().rounds ? r.rounds() : LbfgsRounds{}),
+      optimizer_steps_(steps - rounds_.rounds),
+      scaled_(precision_of(o.precision) == DType::f16),
+      offload_(o.offload) {
+  if (rounds_.rounds > 0) check_for_rounds(o, ranks);
   if (o.offload && device_for(o.device).kind == DeviceKind::cpu)
     throw UsageError(
         "--offload keeps in host memory what the device need not, and cpu is the host"
@@ -207,7 +226,8 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
       TrainStepOptions{.precision = precision_of(o.precision),
                        .micro_batches = o.micro_batches,
                        .clip_norm = d.clip,
-                       .schedule = schedule_of(d.schedule, std::min(d.warmup, steps / 2), steps),
+                       .schedule = schedule_of(d.schedule, std::min(d.warmup, optimizer_steps_ / 2),
+                                               optimizer_steps_),
                        .graph = o.graph,
                        .on_nonfinite = policy_of(o.on_nan),
                        .before_stop = std::move(before_stop),
@@ -215,8 +235,33 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
                        .ema_decay = o.ema});
 }
 
-StepResult RecipeTraining::step(const data::Batch& b) {
-  return (*step_)(b, [&](const data::Batch& part) { return loss(part); });
+RecipeStep RecipeTraining::step(const data::Batch& b) {
+  if (in_rounds()) return round(b);
+  return RecipeStep((*step_)(b, [&](const data::Batch& part) { return loss(part); }));
+}
+
+// A new history each time: the batch is another one, and a run that goes on needs the model alone.
+RecipeStep RecipeTraining::round(const data::Batch& b) {
+  if (state_before_rounds_.empty()) state_before_rounds_ = optimizer_->state();
+  optim::Lbfgs lbfgs(recipe_.model(), {.max_iter = rounds_.iterations,
+                                       .tolerance_grad = 0,
+                                       .tolerance_change = 0,
+                                       .history_size = 50,
+                                       .line_search = optim::LineSearch::strong_wolfe});
+  const data::Batch seen = recipe_.round_batch(b.to(lbfgs.device()));
+  double last = NAN;
+  lbfgs.step([&] {
+    lbfgs.zero_grad();
+    const Loss l = recipe_.round_loss(seen);
+    l.backward();
+    return last = l.item();
+  });
+  wt::StepRecord r{};
+  r.loss = last;
+  r.grad_norm = NAN;
+  r.lr = lbfgs.lr();
+  r.scale = 1;
+  return RecipeStep(r);
 }
 
 Loss RecipeTraining::loss(const data::Batch& part) {
@@ -236,7 +281,9 @@ void RecipeTraining::evaluated(double monitored) {
 
 std::vector<nn::NamedTensor> RecipeTraining::state(bool here) {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
-  for (nn::NamedTensor& t : optimizer_->state(here)) all.push_back(std::move(t));
+  std::vector<nn::NamedTensor> of_optimizer =
+      state_before_rounds_.empty() ? optimizer_->state(here) : state_before_rounds_;
+  for (nn::NamedTensor& t : of_optimizer) all.push_back(std::move(t));
   if (plateau_)
     for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
   if (scaled_)

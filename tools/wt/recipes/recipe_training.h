@@ -53,16 +53,33 @@ class TrainBatches {
   std::optional<data::ResidentLoader<data::AnyDataset>> resident_;
 };
 
+// What a step did: one of TrainStep's, read when somebody asks, or a round of L-BFGS, known at
+// once.
+class RecipeStep {
+ public:
+  RecipeStep() = default;
+  explicit RecipeStep(StepResult step) : step_(std::move(step)) {}
+  explicit RecipeStep(const wt::StepRecord& round) : round_(round) {}
+  wt::StepRecord read() const { return round_ ? *round_ : step_.read(); }
+  bool skipped() const { return round_ ? round_->skipped != 0 : step_.skipped(); }
+  const StepResult& of_train_step() const { return step_; }
+
+ private:
+  StepResult step_{};
+  std::optional<wt::StepRecord> round_{};
+};
+
 class RecipeTraining {
  public:
   // `d` is resolved; `steps` is the length of the schedule; `before_stop` as in TrainStepOptions;
-  // `ranks`: those that take the steps together.
-  // Throws UsageError for options that have no effect on the device.
+  // `ranks`: those that take the steps together. The last ones are the recipe's rounds of L-BFGS,
+  // unless there are no more steps than rounds.
+  // Throws UsageError for options that have no effect on the device, or that rounds have not.
   RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
                  std::function<void(const wt::StepRecord&)> before_stop = {},
                  dist::Communicator* ranks = nullptr);
 
-  StepResult step(const data::Batch& b);
+  RecipeStep step(const data::Batch& b);
   // Where that step, which was skipped, met inf or NaN first.
   OverflowReport explain(const data::Batch& b, double scale);
   // Of the gradients of the last step, unless it was explained since.
@@ -70,6 +87,10 @@ class RecipeTraining {
   // Given to a rate that waits for a plateau.
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }
+  // Whether the next step is a round.
+  bool in_rounds() const {
+    return rounds_.rounds > 0 && optimizer_->attempted() >= optimizer_steps_;
+  }
   double waited() const { return parallel_ ? parallel_->waited() : 0; }  // seconds, for other ranks
 
   // model.*, recipe.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero all ranks call it
@@ -80,12 +101,17 @@ class RecipeTraining {
 
  private:
   Loss loss(const data::Batch& part);
+  RecipeStep round(const data::Batch& b);
 
   Recipe& recipe_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::ReduceLROnPlateau> plateau_;
   std::unique_ptr<dist::DataParallel> parallel_;  // of several ranks
   std::unique_ptr<TrainStep> step_;
+  LbfgsRounds rounds_;   // the last steps
+  i64 optimizer_steps_;  // those before
+  // The optimizer's state when the rounds took its parameters over; empty before.
+  std::vector<nn::NamedTensor> state_before_rounds_;
   bool scaled_;  // by a loss scale
   bool offload_;
 };

@@ -82,7 +82,16 @@ const std::vector<RecipeInfo>& recipes() {
        "an encoder-decoder Transformer on pairs of sentences (train.en, train.de, val.en, val.de "
        "in "
        "--data)",
-       make_translate}};
+       make_translate},
+      {"pinn",
+       "Burgers' equation by its residual (x.npy, t.npy, u.npy in --data to compare with; "
+       "synthetic: "
+       "computed)",
+       make_pinn},
+      {"sdf", "signed distances of several meshes by one network (a folder of meshes in --data)",
+       make_sdf},
+      {"points", "a PointNet on clouds of points of meshes (a folder of meshes in --data)",
+       make_points}};
   return kAll;
 }
 

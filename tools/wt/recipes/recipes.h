@@ -1,6 +1,6 @@
-// Recipes: what `wt train` can train. A recipe is a model that gives a logit for each class, and
-// where its data comes from; training, evaluation and the commands that use a trained model are the
-// same for all.
+// Recipes: what `wt train` can train. A recipe is a model, its loss and where its data comes from;
+// training, evaluation and the commands that use a trained model are the same for all. Most give a
+// logit for each class and are judged by cross entropy and accuracy; others say by what they are.
 #pragma once
 #include <functional>
 #include <memory>
@@ -55,6 +55,27 @@ struct RecipeDefaults {
   bool drop_last = false;
 };
 
+// Steps at the end of a run that are rounds of L-BFGS (optim/lbfgs.h), each so many iterations from
+// a new history over one batch.
+struct LbfgsRounds {
+  i64 rounds = 0, iterations = 0;
+};
+
+// A number that held-out data is judged by: `key` in JSON, `label` for people.
+struct Measure {
+  std::string key, label;
+  double value = 0;
+};
+// What a run's folder gets at its end beside the report.
+struct RecipeFile {
+  std::string name;
+  std::string bytes;
+};
+struct Outcome {
+  std::vector<Measure> measures{};
+  std::vector<RecipeFile> files{};
+};
+
 // Tables of classes are made for so many of them at most.
 inline constexpr size_t kMostTableClasses = 50;
 
@@ -72,9 +93,23 @@ class Recipe {
   virtual nn::ModuleBase& model() = 0;
   // Of a batch's x: [N, ..., classes]; its y has the shape [N, ...].
   virtual Tensor logits(const Tensor& x) = 0;
-  // What is trained: cross entropy, unless the recipe has another. Evaluations take cross entropy.
-  // The batch is on the model's device.
+  // Of a batch on the model's device: what is trained. Cross entropy, unless the recipe has
+  // another.
   virtual Loss loss(const data::Batch& b);
+
+  // Whether held-out data is judged by cross entropy and accuracy of logits(); else by measures().
+  virtual bool classifies() const { return true; }
+  // The first one is what is called the held-out loss, so less is better. The model is in eval
+  // mode.
+  virtual std::vector<Measure> measures(const data::AnyDataset&) { return {}; }
+  // At the end of a run, in eval mode: what would take too long at each evaluation, and pictures.
+  // `data` is what load() was given.
+  virtual Outcome outcome(const data::AnyDataset&, const std::string& /*data*/) { return {}; }
+
+  virtual LbfgsRounds rounds() const { return {}; }
+  // What a round sees of its batch, which lies on the model's device, and the loss of that.
+  virtual data::Batch round_batch(const data::Batch& b) { return b; }
+  virtual Loss round_loss(const data::Batch& b) { return loss(b); }
 
   // Reads the data; a recipe that has tokens of its own and none yet makes them of it. Throws
   // UsageError where the recipe needs a --data, DataError for what is wrong with it.
@@ -158,5 +193,8 @@ std::unique_ptr<Recipe> make_pictures(Settings s);
 std::vector<std::string> pictures_settings(const std::string& data);
 std::unique_ptr<Recipe> make_translate(Settings s);
 std::unique_ptr<Recipe> make_gpt2(Settings s);
+std::unique_ptr<Recipe> make_pinn(Settings s);
+std::unique_ptr<Recipe> make_sdf(Settings s);
+std::unique_ptr<Recipe> make_points(Settings s);
 
 }  // namespace wt::tools

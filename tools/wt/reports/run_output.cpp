@@ -106,6 +106,10 @@ void RunOutput::write_report(const ReportOptions& o) {
   tools::write_report(dir_.report_path(), dir_.metrics_path(), o);
 }
 
+void RunOutput::write_file(const std::string& name, const std::string& bytes) {
+  write_file_atomically(folder_ + "/" + name, bytes);
+}
+
 void RunOutput::write_exponents(const std::vector<ExponentSnapshot>& snapshots) {
   write_file_atomically(folder_ + "/exponents.json", exponents_json(snapshots) + "\n");
 }

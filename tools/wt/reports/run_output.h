@@ -50,6 +50,7 @@ class RunOutput {
   }
   void write_report(const ReportOptions& o);
   void write_nan_report(const NanReport& r);
+  void write_file(const std::string& name, const std::string& bytes);
   void write_exponents(const std::vector<ExponentSnapshot>& snapshots);  // exponents.json
 
   std::string checkpoint_path(i64 step) const { return dir_.checkpoint_path(step); }

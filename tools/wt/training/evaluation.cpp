@@ -89,13 +89,21 @@ void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set) {
+  if (!r.classifies()) {
+    const nn::EvalScope eval(r.model());
+    const NoGrad no_grad;
+    EvalResult result;
+    result.measures = r.measures(set);
+    result.loss = result.measures.at(0).value;
+    return result;
+  }
   return evaluate_by(r, [&](const auto& list, metrics::Bleu* bleu) {
     evaluate(r, set, r.defaults().eval_batch, list, bleu);
   });
 }
 
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks) {
-  if (ranks.size() == 1) return evaluate(r, set);
+  if (ranks.size() == 1 || !r.classifies()) return evaluate(r, set);
   return evaluate_by(r, [&](const auto& list, metrics::Bleu* bleu) {
     const dist::Share part = dist::share_of(ranks, set.size());
     if (part.count > 0)
@@ -103,6 +111,12 @@ EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& 
                     bleu);
     dist::sum_metrics(ranks, list);
   });
+}
+
+Outcome outcome_of(Recipe& r, const data::AnyDataset& set, const std::string& data) {
+  const nn::EvalScope eval(r.model());
+  const NoGrad no_grad;
+  return r.outcome(set, data);
 }
 
 }  // namespace wt::tools

@@ -22,14 +22,19 @@ void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
 double bits_per_byte(const Recipe& r, double loss);
 
 struct EvalResult {
-  double loss = 0;                                        // mean over the items, nats
-  double accuracy = 0;                                    // in [0, 1]
+  double loss = 0;                   // mean over the items, nats; of recipes that do not classify
+                                     // the first measure
+  std::optional<double> accuracy{};  // in [0, 1], of those that do
   std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names a few classes
   std::optional<double> top5{};              // in [0, 1], where the recipe judges by it
   std::optional<metrics::BleuScore> bleu{};  // where it translates: greedily, each line once
+  std::vector<Measure> measures{};           // of those that do not classify
 };
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
-// Each rank its part of the samples; the result is the same on all of them.
+// Each rank its part of the samples, or all of them where the recipe does not classify; the result
+// is the same on all of them.
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks);
+// Recipe::outcome() in eval mode and without gradients.
+Outcome outcome_of(Recipe& r, const data::AnyDataset& set, const std::string& data);
 
 }  // namespace wt::tools

@@ -45,6 +45,8 @@ Trainer::Trainer(const TrainOptions& o, dist::Communicator& ranks)
   device_ = device_for(o.device);
   if (o.memory_limit && first_of_process(ranks)) limit_.emplace(device_, o.memory_limit);
   d_ = resolve(o, *recipe_);
+  if (o.monitor == "accuracy" && !recipe_->classifies())
+    throw UsageError(str("--monitor accuracy: ", o.recipe, " has none\n  Try --monitor loss"));
 }
 
 // Where --resident says so, the training data moves to the device.
@@ -96,7 +98,7 @@ void Trainer::begin_recording() {
 }
 
 // Recorded where --log-tensors says so, with the parameters as they are before.
-StepResult Trainer::step(const data::Batch& batch) {
+RecipeStep Trainer::step(const data::Batch& batch) {
   if (!recorder_) return training_->step(batch);
   recorder_->begin(c_.step + 1);
   if (recorder_->recording())
@@ -118,7 +120,7 @@ bool Trainer::train_one(Progress& bar) {
     if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
   });
   use_kernels();
-  StepResult r;
+  RecipeStep r;
   const double waited = training_->waited();
   try {
     r = step(batch);
@@ -134,10 +136,10 @@ bool Trainer::train_one(Progress& bar) {
   turn_.step = c_.step;
   turn_.others = training_->waited() - waited;
   timed(&StepTime::recording, [&] { record(batch, r, bar); });
-  c_.due = !o_.profile.only && (c_.step % eval_every_ == 0 || c_.step == total_);
+  c_.due = !o_.profile.only && (is_turn(eval_every_) || c_.step == total_);
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
-  if (c_.step % every == 0 || c_.step == total_ || c_.step == first_step_ + 1) {
+  if (is_turn(every) || c_.step == total_ || c_.step == first_step_ + 1) {
     const double seconds = std::max(seconds_since(logged_at_), 1e-9);
     const wt::StepRecord done = r.read();  // once: it waits for the device
     log_step(done, double(c_.step - logged_step_) / seconds);
@@ -154,7 +156,7 @@ bool Trainer::train_one(Progress& bar) {
 
 // What is kept of a step beside its numbers. Where work has finished when it is queued, asking
 // whether it was skipped costs nothing.
-void Trainer::record(const data::Batch& batch, const StepResult& r, Progress& bar) {
+void Trainer::record(const data::Batch& batch, const RecipeStep& r, Progress& bar) {
   turn_.skipped = !stream_backend(device_) && r.skipped();
   if (recorder_) write([&] { recorder_->end(); });
   record_exponents(turn_.skipped);
@@ -214,7 +216,7 @@ void Trainer::evaluate() {
 
 double Trainer::monitored() const {
   if (o_.monitor == "bleu") return eval_->bleu->score;
-  return o_.monitor == "loss" ? eval_->loss : eval_->accuracy;
+  return o_.monitor == "loss" ? eval_->loss : eval_->accuracy.value_or(NAN);
 }
 
 // What follows from an evaluation. The counters say what is on the disk, so they change once the
@@ -261,8 +263,8 @@ void Trainer::finish_evaluation(Progress& bar) {
   });
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                fixed_digits(eval_->loss, 4), text_loss(), "  accuracy ",
-                percent_text(eval_->accuracy),
+                recipe_->classifies() ? fixed_digits(eval_->loss, 4) : three_digits(eval_->loss),
+                text_loss(), eval_->accuracy ? "  accuracy " + percent_text(*eval_->accuracy) : "",
                 eval_->top5 ? "  top 5 " + percent_text(*eval_->top5) : "",
                 eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
                 c_.best_step == c_.step ? "  best" : ""));
@@ -291,7 +293,7 @@ void Trainer::loop() {
     }
     signals_.agree(out_of_patience());
     more = more && !signals_.done();
-    if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
+    if (is_turn(save_every) || !more || signals_.take_checkpoint_request())
       timed(&StepTime::checkpoint, [&] {
         const auto range = profiler::range("checkpoint");
         not_training([&] { write([&] { save(); }); });
@@ -343,6 +345,7 @@ int Trainer::run() {
     // A run that was over when it was resumed: its metrics have this, the report and summary not.
     if (!eval_ && !signals_.stop_requested()) measure_held_out();
     write_sample();
+    write_outcome();
     if (out_ && !exponents_.kept().empty()) out_->write_exponents(exponents_.kept());
     if (out_) out_->write_report(report());
   });

@@ -61,10 +61,10 @@ class Trainer {
   std::vector<nn::NamedTensor> state(const Counters& c);
   bool train_one(Progress& bar);
   void begin_recording();
-  StepResult step(const data::Batch& batch);
+  RecipeStep step(const data::Batch& batch);
   void use_kernels();
   void log_step(const wt::StepRecord& r, double rate);
-  void record(const data::Batch& batch, const StepResult& r, Progress& bar);
+  void record(const data::Batch& batch, const RecipeStep& r, Progress& bar);
   void record_exponents(bool skipped);
   void explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar);
   void measure_held_out();
@@ -84,6 +84,7 @@ class Trainer {
   std::string data_wait() const;
   std::string text_loss() const;
   void write_sample();
+  void write_outcome();
   void print_summary() const;
   void print_doubts() const;
   void print_exponents() const;
@@ -122,6 +123,8 @@ class Trainer {
     start_ += spent;
   }
 
+  // Of what is done every so many steps; a round of many iterations is worth each.
+  bool is_turn(i64 every) const { return c_.step % every == 0 || training_->in_rounds(); }
   bool is_first() const { return ranks_.rank() == 0; }
   // The state is in parts: all ranks make it together, where rank 0 wants it.
   bool gathers_state() const { return o_.zero > 0 && ranks_.size() > 1; }
@@ -141,6 +144,7 @@ class Trainer {
   std::unique_ptr<RecipeTraining> training_;
   std::optional<RunOutput> out_;
   std::optional<EvalResult> eval_;
+  Outcome outcome_;  // of the run's end
   std::optional<VariantScope> kernels_;
   std::optional<RefusedStep> refused_;
   std::vector<std::pair<std::string, std::string>> skips_;  // step, where it overflowed first

@@ -24,7 +24,8 @@ std::string Trainer::data_wait() const {
 
 std::string Trainer::monitored_text(double v) const {
   if (o_.monitor == "bleu") return fixed_digits(v, 2);
-  return o_.monitor == "loss" ? fixed_digits(v, 4) : percent_text(v);
+  if (o_.monitor != "loss") return percent_text(v);
+  return recipe_->classifies() ? fixed_digits(v, 4) : three_digits(v);
 }
 
 // "  perplexity 41.2, 2.31 bits a byte" of the last evaluation; nothing for what is no text in
@@ -42,11 +43,15 @@ ReportOptions Trainer::report() const {
   ro.item = recipe_->item();
   if (const auto& b = data_->baseline) ro.baseline = ReportBaseline{b->label, b->loss};
   if (eval_) {
-    ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
-    ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
+    if (recipe_->classifies())
+      ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
+    if (eval_->accuracy) ro.summary.emplace_back("accuracy", percent_text(*eval_->accuracy));
     if (eval_->top5) ro.summary.emplace_back("among the first five", percent_text(*eval_->top5));
     if (eval_->bleu) ro.summary.emplace_back("BLEU", eval_->bleu->text());
+    for (const auto* list : {&eval_->measures, &outcome_.measures})
+      for (const Measure& m : *list) ro.summary.emplace_back(m.label, three_digits(m.value));
   }
+  for (const RecipeFile& f : outcome_.files) ro.summary.emplace_back("file", f.name);
   if (c_.best_step > 0)
     ro.summary.emplace_back("best " + o_.monitor,
                             monitored_text(c_.best) + " at step " + std::to_string(c_.best_step));
@@ -78,6 +83,18 @@ void Trainer::write_sample() {
                      [&](char) { return !signals_.interrupted(); });
   if (!o_.quiet)
     std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
+}
+
+// What the recipe makes of its result. An average of the weights is what is judged.
+void Trainer::write_outcome() {
+  if (signals_.interrupted() || !is_first()) return;
+  std::optional<optim::EmaScope> averaged;
+  if (o_.ema > 0) averaged.emplace(training_->optimizer());
+  outcome_ = outcome_of(*recipe_, data_->held_out, o_.data);
+  if (out_)
+    for (const RecipeFile& f : outcome_.files)
+      if (write([&] { out_->write_file(f.name, f.bytes); }) && !o_.quiet)
+        std::fprintf(stderr, "%s\n", printable_path(o_.out + "/" + f.name).c_str());
 }
 
 void Trainer::print_exponents() const {
@@ -128,11 +145,14 @@ void Trainer::print_summary() const {
   j.add("epochs", epoch_now());
   add("train_loss", !std::isnan(loss_), loss_);
   add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
-  add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
+  add("accuracy", eval_ && eval_->accuracy, eval_ ? eval_->accuracy.value_or(0) : 0);
   if (eval_ && eval_->top5) j.add("top5", *eval_->top5);
   if (eval_ && eval_->bleu) j.add("bleu", eval_->bleu->score);
   if (const double bits = eval_ ? bits_per_byte(*recipe_, eval_->loss) : NAN; !std::isnan(bits))
     j.add("perplexity", std::exp(eval_->loss)).add("bits_per_byte", bits);
+  if (eval_)
+    for (const auto* list : {&eval_->measures, &outcome_.measures})
+      for (const Measure& m : *list) j.add(m.key, m.value);
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
   j.add("items_per_second", items / std::max(training, 1e-9));

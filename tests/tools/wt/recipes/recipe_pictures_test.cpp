@@ -12,7 +12,7 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tools/wt/measure/memory_use.h"
-#include "warptape/tools/wt/recipes/picture_set.h"
+#include "warptape/tools/wt/recipes/folder_pictures.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/training/train.h"
 #include "warptape/tools/wt/training/trained_model.h"
@@ -102,7 +102,7 @@ TEST_CASE("imagenet-folder: folders are classes, and a part of each is held out 
                          [](const std::string& root, bool) { return data::ImageFolder(root); });
   };
   // Another seed, other pictures; the same one, the same.
-  const auto labels_and_pixels = [](const PictureSet& p) {
+  const auto labels_and_pixels = [](const FolderPictures& p) {
     double sums = 0;
     for (i64 i = 0; i < p.size(); ++i)
       sums += double(i + 1) * sum(p.batch(std::vector<i64>{i}).x.to(DType::f64)).item();

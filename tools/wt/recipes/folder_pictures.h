@@ -32,10 +32,10 @@ class UnreadablePictures {
 
 // Some pictures of a folder. In place of one that proves unreadable when it is decoded the next of
 // the part is given, with its own label.
-class PictureSet {
+class FolderPictures {
  public:
-  PictureSet(data::ImageFolder folder, std::vector<i64> samples,
-             std::shared_ptr<UnreadablePictures> unreadable)
+  FolderPictures(data::ImageFolder folder, std::vector<i64> samples,
+                 std::shared_ptr<UnreadablePictures> unreadable)
       : folder_(std::move(folder)),
         samples_(std::make_shared<const std::vector<i64>>(std::move(samples))),
         unreadable_(std::move(unreadable)) {}
@@ -66,7 +66,7 @@ struct PictureSplit {
   i64 unreadable = 0;  // pictures that may be left out
 };
 struct PictureSets {
-  PictureSet train, held_out;
+  FolderPictures train, held_out;
   std::vector<std::string> classes;
   std::vector<std::string> remarks;
 };

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/recipes/picture_set.h"
+#include "warptape/tools/wt/recipes/folder_pictures.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -152,9 +152,9 @@ std::string UnreadablePictures::remark() const {
              " left out: ", first(kNamed, ", ", false));
 }
 
-data::Batch PictureSet::batch(std::span<const i64> samples, i64 epoch) const {
+data::Batch FolderPictures::batch(std::span<const i64> samples, i64 epoch) const {
   std::vector<i64> places(samples.begin(), samples.end());
-  for (const i64 i : places) data::detail::check_sample("PictureSet", i, size());
+  for (const i64 i : places) data::detail::check_sample("FolderPictures", i, size());
   for (;;) {
     std::vector<i64> of_folder;
     for (const i64 i : places) of_folder.push_back((*samples_)[size_t(i)]);
@@ -167,7 +167,7 @@ data::Batch PictureSet::batch(std::span<const i64> samples, i64 epoch) const {
 }
 
 // Whether any was replaced.
-bool PictureSet::replace_unreadable(std::vector<i64>& places) const {
+bool FolderPictures::replace_unreadable(std::vector<i64>& places) const {
   std::set<i64> bad;
   for (const data::BadImage& b : folder_.bad_images()) {
     bad.insert(b.sample);
@@ -244,8 +244,8 @@ PictureSets open_pictures(
   if (const i64 other = train.left_out() + (roots.split() ? 0 : judged.left_out()))
     remarks.push_back(str(other, other == 1 ? " file is" : " files are", " no picture"));
   remark_single(train, learned, held_out, remarks);
-  return {PictureSet(train, joined(learned), unreadable), PictureSet(judged, held_out, unreadable),
-          train.classes(), std::move(remarks)};
+  return {FolderPictures(train, joined(learned), unreadable),
+          FolderPictures(judged, held_out, unreadable), train.classes(), std::move(remarks)};
 }
 
 }  // namespace wt::tools
