@@ -91,11 +91,10 @@ std::vector<Level> soak(Plan p, const std::string& folder) {
     {
       data::Batch batch;
       if (!loader.next(batch) && !loader.next(batch)) FAIL("no data");
-      const StepResult r = training.step(batch);
+      const wt::StepRecord r = training.step(batch).read();
       if (step % 10 == 0)
         out.log(
-            tools::StepRecord{
-                .step = step, .loss = r.loss(), .lr = r.lr(), .grad_norm = r.grad_norm()},
+            tools::StepRecord{.step = step, .loss = r.loss, .lr = r.lr, .grad_norm = r.grad_norm},
             1.0);
     }
     if (step % every != 0) continue;
