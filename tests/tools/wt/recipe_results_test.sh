@@ -16,7 +16,7 @@ at_most() {
 }
 
 # The command of the page that trains this recipe with more settings than data and folder.
-command=$(sed -nE "s/^    wt (train $part --data synthetic .*[^ ]) *(#.*)?$/\1/p" "$root/docs/wt.md" | head -n 1)
+command=$(sed -nE "s/^    wt (train $part --data synthetic [^#]*).*/\1/p" "$root/docs/wt.md" | head -n 1)
 [ -n "$command" ] || { echo "FAILED: docs/wt.md has no command of $part on synthetic data"; exit 1; }
 # shellcheck disable=SC2086  # words
 (cd "$here" && exec "$wt" $command --quiet) >"$here/out" 2>"$here/err" || fail "wt $command: exit code $?: $(tail -3 "$here/err")"

@@ -61,12 +61,15 @@ class Sdf : public Recipe {
   }
   // b.y: which shapes they are.
   Loss loss(const data::Batch& b) override {
-    const Tensor x = part_(b.x, 1);
-    const Tensor d = clamp(distances(b.y, x), -clamp_, clamp_);
-    const Tensor want = clamp(slice(x, -1, {3, 4}), -clamp_, clamp_);
+    const Tensor x = part_(b.x, 1), d = distances(b.y, x), want = slice(x, -1, {3, 4});
+    // What is farther than `clamp` on the right side is right. DeepSDF's loss clamps d as well,
+    // which stops learning where all of a beginning's distances are beyond it; here they are pulled
+    // back.
+    const Tensor low = where(le(want, -clamp_), -INFINITY, clamp(want, -clamp_, clamp_)),
+                 high = where(ge(want, clamp_), INFINITY, clamp(want, -clamp_, clamp_));
     const Tensor latents = mean(square(net_.lat_vecs(b.y)));
     const double n = double(d.numel());
-    return {sum(abs(d - want)) + latents * (kLatentWeight * n), n};
+    return {sum(relu(low - d) + relu(d - high)) + latents * (kLatentWeight * n), n};
   }
 
   bool classifies() const override { return false; }

@@ -27,8 +27,8 @@ const std::vector<std::string> kTiny = {"layers=2", "width=6",      "points=100"
                                         "rounds=3", "iterations=4", "round_ratio=0.5"};
 
 void save_npy(const std::string& path, const Tensor& t) {
-  write_npy(path, t.dtype(), std::vector<i64>(t.shape().begin(), t.shape().end()),
-            t.data<double>());
+  const Shape shape = t.shape();
+  write_npy(path, t.dtype(), std::vector<i64>(shape.begin(), shape.end()), t.data<double>());
 }
 void save_field(const TempDir& dir, const tools::BurgersField& f) {
   save_npy(dir / "x.npy", tensor(f.x));
