@@ -40,9 +40,9 @@ class Pinn : public Recipe {
       : dtype_(s.choice("dtype", {"f64", "f32"}) == "f64" ? DType::f64 : DType::f32),
         points_(s.integer("points", 10'000, 100, 10'000'000)),
         part_{s.real("ratio", 0.1, 1e-6, 1)},
-        rounds_{s.integer("rounds", 12, 0, 1'000'000), s.integer("iterations", 500, 1, 1'000'000)},
-        round_part_{s.real("round_ratio", 0.3, 1e-6, 1)} {
-    const i64 layers = s.integer("layers", 8, 1, 64), width = s.integer("width", 20, 1, 4096);
+        rounds_{s.integer("rounds", 5, 0, 1'000'000), s.integer("iterations", 2000, 1, 1'000'000)},
+        round_part_{s.real("round_ratio", 0.5, 1e-6, 1)} {
+    const i64 layers = s.integer("layers", 4, 1, 64), width = s.integer("width", 20, 1, 4096);
     net_ = make_field(layers, width, dtype_);
     set_settings(s, "pinn");
   }

@@ -93,6 +93,30 @@ TEST_CASE("row 49: sdf's loss sees a tenth of each shape's points, others in eac
   CHECK(std::fabs(sum / 200 - all) < 0.02 * all);
 }
 
+TEST_CASE("sdf: distances that are all beyond the clamp are pulled back, right ones are left alone",
+          "[shapes]") {
+  manual_seed(5);
+  const auto r = tools::find_recipe("sdf").make(
+      tools::Settings({"shapes=2", "points=200", "latent=4", "width=16", "layers=4", "ratio=1"}));
+  data::Batch b = r->load("synthetic").train.batch(std::vector<i64>{0, 1});
+  for (const nn::NamedTensor& p : r->model().named_parameters())
+    if (p.name == "decoder.lin4.bias") {
+      const NoGrad no_grad;
+      Tensor(p.tensor).fill_(2);  // tanh(2) is far beyond 0.1
+    }
+  const auto pull = [&] {
+    r->model().zero_grad();
+    const Loss l = r->loss(b);
+    l.backward();
+    for (const nn::NamedTensor& p : r->model().named_parameters())
+      if (p.name == "decoder.lin4.bias") return p.tensor.grad().item();
+    return 0.0;
+  };
+  CHECK(pull() > 0.1);
+  b.x = cat({slice(b.x, -1, {0, 3}), full({2, 200, 1}, 0.3)}, -1);  // far outside, as they say
+  CHECK(pull() == 0);
+}
+
 TEST_CASE("row 89: latents are a row a shape: its gradient comes from its own points alone",
           "[shapes]") {
   manual_seed(3);
