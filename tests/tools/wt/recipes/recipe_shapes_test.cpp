@@ -112,7 +112,7 @@ TEST_CASE("sdf: distances that are all beyond the clamp are pulled back, right o
       if (p.name == "decoder.lin4.bias") return p.tensor.grad().item();
     return 0.0;
   };
-  CHECK(pull() > 0.1);
+  CHECK(pull() > 0.05);  // tanh there has the slope 0.07
   b.x = cat({slice(b.x, -1, {0, 3}), full({2, 200, 1}, 0.3)}, -1);  // far outside, as they say
   CHECK(pull() == 0);
 }
