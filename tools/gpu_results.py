@@ -97,7 +97,7 @@ def keep(folder, given, root):
     mine = kept[name] = kept.get(name) or Device(os.path.join(root, "bench", "results", name))
     mine.add(run, model_of(given, run, root))
     write({**mine.files(), **generated(root, dict(sorted(kept.items())))})
-    print(f"{run.name}: {len(run.rows)} rows kept in bench/results/{name}")
+    print(f"{run.name}: {len(run.rows)} rows kept in bench/results/{name}; tools/benchmarks.py --write lists them")
 
 
 def check(root):

@@ -74,7 +74,7 @@ def ours(args, model, batch, image, threads):
     if got.returncode:
         print(f"{args.wt} failed: {got.stderr.strip()}", file=sys.stderr)
         sys.exit(7)
-    return [json.loads(line) for line in got.stdout.splitlines()]
+    return [{**json.loads(line), "threads": threads} for line in got.stdout.splitlines()]
 
 
 def theirs(args, peer, model, batch, image, first):

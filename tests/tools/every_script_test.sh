@@ -59,6 +59,7 @@ tools/sass/get.sh          | 0 1    | --where
 bench/learn.sh             | 1      | $here/wt $here/FOLDER $here/book.txt
 bench/peers/setup.sh       | 2      | --no-such-option
 bench/peers/gate_test.sh   | of     | CMakeLists.txt
+tools/benchmarks.py        | 0      | --check
 tools/convert_pt.py        | tested | tests/tools/convert_pt_test.sh
 tools/gdb_printers.py      | of     | cmake/targets.cmake
 tools/gpu_results.py       | 0      | --check
