@@ -6,6 +6,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/str.h"
+#include "warptape/data/formats/mesh_parts.h"
 #include "warptape/data/mesh_distance.h"
 
 namespace wt::data {
@@ -58,9 +59,9 @@ const std::array<Loops, 256>& all_loops() {
 
 class Marcher {
  public:
-  Marcher(const Tensor& values, const MarchingCubesOptions& o)
-      : o_(o), v_(values.to_vector<double>()), seen_(3 * v_.size(), -1) {
-    for (int k = 0; k < 3; ++k) n_[k] = values.size(k);
+  Marcher(std::vector<double> values, const Shape& shape, const MarchingCubesOptions& o)
+      : o_(o), v_(std::move(values)), seen_(3 * v_.size(), -1) {
+    for (int k = 0; k < 3; ++k) n_[k] = shape[size_t(k)];
   }
 
   Mesh run() {
@@ -71,6 +72,7 @@ class Marcher {
     Mesh m;
     m.vertices = tensor(points_, host).reshape({-1, 3});
     m.faces = tensor(faces_, host).reshape({-1, 3});
+    m.degenerate = count_degenerate(points_, faces_);
     return m;
   }
 
@@ -128,11 +130,11 @@ Mesh marching_cubes(const Tensor& values, const MarchingCubesOptions& o) {
   if (values.dtype() != DType::f32 && values.dtype() != DType::f64)
     throw DtypeError(
         str("[marching_cubes] values must be f32 or f64, got ", dtype_name(values.dtype())));
-  const std::vector<double> v = values.to_vector<double>();
+  std::vector<double> v = values.to_vector<double>();
   for (size_t i = 0; i < v.size(); ++i)
     if (!std::isfinite(v[i]))
       throw UsageError(str("[marching_cubes] value ", i, " is ", v[i], ", not finite"));
-  return Marcher(values, o).run();
+  return Marcher(std::move(v), values.shape(), o).run();
 }
 
 std::string obj_text(const Mesh& m) {

@@ -61,13 +61,19 @@ void check_mesh(const char* name, const Mesh& m) {
                            " is outside [0, ", vertices, ")"));
 }
 
+i64 count_degenerate(const std::vector<float>& points, const std::vector<i64>& triangles) {
+  i64 count = 0;
+  for (size_t f = 0; f + 2 < triangles.size(); f += 3)
+    count += !(norm(triangle_of(points.data(), triangles.data() + f).normal()) > 0);
+  return count;
+}
+
 Mesh MeshBuilder::finish() const {
   Mesh m;
   const CategoryScope scope(Category::dataset);
   m.vertices = tensor(points_, kHostPoints).view({vertices(), 3});
   m.faces = tensor(triangles_, {.dtype = DType::i64, .device = Device::cpu()}).view({faces(), 3});
-  for (i64 f = 0; f < faces(); ++f)
-    m.degenerate += !(norm(triangle_of(points_.data(), triangles_.data() + 3 * f).normal()) > 0);
+  m.degenerate = count_degenerate(points_, triangles_);
   return m;
 }
 

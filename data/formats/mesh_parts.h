@@ -32,6 +32,9 @@ inline double norm(const Vector& a) { return std::sqrt(dot(a, a)); }
 // One that a program has made may be anything. Throws as mesh.h says, in the name of who asks.
 void check_mesh(const char* name, const Mesh& m);
 
+// Faces of no area.
+i64 count_degenerate(const std::vector<float>& points, const std::vector<i64>& triangles);
+
 // Collects a mesh. Errors are at `byte` of the file and begin with `where`, "line 3: " or nothing.
 class MeshBuilder {
  public:

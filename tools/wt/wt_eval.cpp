@@ -80,6 +80,7 @@ int eval(const EvalOptions& o, bool metrics_given) {
   const RecipeData data = t.recipe->load(path);
   check_samples(path, "held-out", data.held_out.size());
   if (!t.recipe->classifies()) {
+    if (o.batch) throw UsageError(str("--batch: ", t.name, " measures by batches of its own"));
     if (metrics_given)
       throw UsageError(
           str("--metrics: ", t.name, " tells no classes apart, it has measures of its own"));

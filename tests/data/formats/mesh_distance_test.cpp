@@ -115,6 +115,14 @@ TEST_CASE("row 50: on a mesh of many faces the tree finds what looking at all of
   }
 }
 
+TEST_CASE("marching cubes counts faces without an area", "[mesh]") {
+  // One corner lies at the level: its three edges pass it at one point.
+  const Tensor v = tensor({-1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 0.0}, kHost);
+  const data::Mesh m = data::marching_cubes(v.reshape({2, 2, 2}));
+  CHECK(m.faces.size(0) == 1);
+  CHECK(m.degenerate == 1);
+}
+
 TEST_CASE("row 50: samples lie near the surface and everywhere, with their distances", "[mesh]") {
   const data::DistanceSamplesOptions o{.points = 1000, .near = 0.8, .spread = 0.03, .seed = 4};
   const Tensor s = data::sample_distances(cube(), o);

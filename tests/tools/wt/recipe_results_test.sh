@@ -22,6 +22,14 @@ command=$(sed -nE "s/^    wt (train $part --data synthetic [^#]*).*/\1/p" "$root
 (cd "$here" && exec "$wt" $command --quiet) >"$here/out" 2>"$here/err" || fail "wt $command: exit code $?: $(tail -3 "$here/err")"
 tail -n 1 "$here/out" | tee "$here/json"
 run=$here/$(sed -nE 's/.*--out ([^ ]+).*/\1/p' <<<"$command")
+# Held-out samples are the same ones without the run's seed.
+judged_again() {
+  local was
+  was=$(value "$1")
+  "$wt" eval "$(ls "$run"/ckpt/step-*.safetensors | tail -n 1)" --json >"$here/json" || fail "wt eval: exit code $?"
+  awk -v a="$was" -v b="$(value "$1")" 'BEGIN { exit !(a != "" && b != "" && (a - b) ^ 2 < 1e-12) }' ||
+    fail "$1 of the run is $was, of wt eval $(value "$1")"
+}
 case $part in
   pinn)
     at_most relative_l2 0.1
@@ -31,15 +39,19 @@ case $part in
     at_most relative_l2 0.1
     "$wt" eval "$run" --metrics accuracy >/dev/null 2>"$here/err"
     [ $? -eq 2 ] && grep -q "measures of its own" "$here/err" || fail "wt eval --metrics accuracy: $(cat "$here/err")"
+    "$wt" eval "$run" --batch 7 >/dev/null 2>"$here/err"
+    [ $? -eq 2 ] && grep -q "batches of its own" "$here/err" || fail "wt eval --batch: $(cat "$here/err")"
     ;;
   sdf)
     at_most sdf_error 0.01
     at_most surface_distance 0.02
     for f in surfaces.html surfaces.png surface-torus.obj; do [ -s "$run/$f" ] || fail "no $f"; done
     "$wt" data info "$run/surface-torus.obj" >/dev/null || fail "surface-torus.obj cannot be read"
+    judged_again sdf_error
     ;;
   points)
     awk -v v="$(value accuracy)" 'BEGIN { exit !(v + 0 >= 0.9) }' || fail "accuracy is $(value accuracy), stated: 0.9"
+    judged_again accuracy
     grep -q "torus" "$run/report.html" || fail "the report has no confusion matrix of the shapes"
     ;;
 esac

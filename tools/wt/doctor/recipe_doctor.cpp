@@ -33,7 +33,10 @@ class RecipePatient {
                : d_.steps ? d_.steps
                           : d_.epochs * batches_.size()),
         training_(o, d_, recipe, total_),
-        few_(few_of(data_.held_out)) {}
+        few_(few_of(data_.held_out)) {
+    training_.without_rounds();
+    recipe_.begin(data_.train);
+  }
 
   doctor::Report examine(const doctor::Options& how, bool on_cuda) {
     doctor::Subject s{.net = &recipe_.model(),

@@ -44,6 +44,7 @@ void train_steps(const MemoryJob& job, Recipe& recipe,
     const CategoryScope steps(Category::activation);
     (void)training.step(b);
   }
+  if (recipe.rounds().rounds > 0) training.rehearse_round(next(d.batch));
 }
 
 // `work` on `device`, traced; what lay there before does not count.

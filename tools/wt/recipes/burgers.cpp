@@ -9,11 +9,13 @@
 #include "warptape/core/permutation.h"
 #include "warptape/core/philox.h"
 #include "warptape/data/npz.h"
+#include "warptape/tools/wt/recipes/recipes.h"
 
 namespace wt::tools {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr size_t kPlaces = 256, kTimes = 100;  // of exact_burgers()
 constexpr const char* kWanted =
     "\n  Expected x.npy [nx], t.npy [nt] and u.npy [nx, nt]: u at place x in [-1, 1] and time t in "
     "[0, 1]\n  Try --data synthetic, which computes them";
@@ -77,8 +79,12 @@ BurgersField read_burgers(const std::string& folder) {
   return f;
 }
 
+i64 burgers_values(const std::string& data) {
+  if (data == kSyntheticData) return i64(kPlaces * kTimes);
+  return i64(axis_in(data, "x.npy", -1, 1).size() * axis_in(data, "t.npy", 0, 1).size());
+}
+
 BurgersField exact_burgers() {
-  constexpr size_t kPlaces = 256, kTimes = 100;
   BurgersField f;
   for (size_t i = 0; i < kPlaces; ++i) f.x.push_back(-1 + 2 * double(i) / (kPlaces - 1));
   for (size_t k = 0; k < kTimes; ++k) f.t.push_back(double(k) / 100);

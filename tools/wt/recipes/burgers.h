@@ -25,6 +25,8 @@ BurgersField read_burgers(const std::string& folder);
 // Computed from Cole's and Hopf's formula, on 256 x 100 points at times 0, 0.01, ..., 0.99; within
 // 1e-10 of the exact solution.
 BurgersField exact_burgers();
+// How many values of u that folder, or exact_burgers(), has, by x.npy and t.npy alone.
+i64 burgers_values(const std::string& data);
 
 // Points (x, s), s = 2 t - 1, so that both axes are [-1, 1]: a Latin hypercube of `points` points,
 // another one for each epoch. y is 0 [n, 1]: what the residual should be.

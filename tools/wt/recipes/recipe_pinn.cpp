@@ -56,7 +56,11 @@ class Pinn : public Recipe {
   // stays seen, and the front that forms at x = 0 is seen most.
   data::Batch round_batch(const data::Batch& b) override {
     const i64 n = round_part_.count(b.size());
-    const Tensor r = abs(residual(b.x).detach()).reshape({-1});
+    // In parts of what the round itself will take.
+    std::vector<Tensor> parts;
+    for (i64 i = 0; i < b.size(); i += n)
+      parts.push_back(abs(residual(b.x.narrow(0, i, std::min(n, b.size() - i))).detach()));
+    const Tensor r = cat(parts, 0).reshape({-1});
     const Tensor at = multinomial(r / mean(r) + 1, n);
     return {b.x.index_select(0, at), b.y.index_select(0, at)};
   }
@@ -64,7 +68,10 @@ class Pinn : public Recipe {
 
   bool classifies() const override { return false; }
   std::vector<Measure> measures(const data::AnyDataset& held_out) override {
-    const std::vector<double> u = predict(held_out), want = field_of(held_out).u;
+    return measures_of(predict(held_out), field_of(held_out).u);
+  }
+  static std::vector<Measure> measures_of(const std::vector<double>& u,
+                                          const std::vector<double>& want) {
     double off = 0, all = 0, most = 0;
     for (size_t i = 0; i < u.size(); ++i) {
       off += (u[i] - want[i]) * (u[i] - want[i]);
@@ -74,12 +81,12 @@ class Pinn : public Recipe {
     return {{"relative_l2", "relative L2 error", std::sqrt(off / all)},
             {"largest_error", "largest error", most}};
   }
-  Outcome outcome(const data::AnyDataset& held_out, const std::string&) override {
+  Outcome outcome(const data::AnyDataset& held_out) override {
     const BurgersField field = field_of(held_out);
     const std::vector<double> u = predict(held_out);
     std::vector<std::string> notes{
         str("u_t + u u_x = 0.01 / pi u_xx; place to the right, time upwards")};
-    for (const Measure& m : measures(held_out))
+    for (const Measure& m : measures_of(u, field.u))
       notes.push_back(str(m.label, " ", three_digits(m.value)));
     return {{},
             {{"field.html", field_page("Burgers' equation", notes, field, u)},
@@ -93,8 +100,7 @@ class Pinn : public Recipe {
   }
   i64 dataset_bytes(const std::string& data) const override {
     need(data);
-    const BurgersField f = data == kSyntheticData ? exact_burgers() : read_burgers(data);
-    return i64(f.u.size()) * 3 * item_size(dtype_);
+    return burgers_values(data) * 3 * item_size(dtype_);
   }
   data::Batch shape_batch(i64 batch) const override {
     const TensorOptions meta{.dtype = dtype_, .device = Device::meta()};
@@ -108,7 +114,7 @@ class Pinn : public Recipe {
             .weight_decay = 0,
             .clip = 0};
   }
-  const char* item() const override { return "points"; }
+  const char* item() const override { return "drawn points"; }
 
  private:
   static void need(const std::string& data) {

@@ -110,7 +110,8 @@ class Points : public Recipe {
     const u64 seed = generator().seed();
     // Held-out clouds are as large as what a step sees of one.
     return {PointClouds(shapes, clouds_, points_, any_axis_, seed, false),
-            PointClouds(shapes, held_out_clouds(), part_.count(points_), any_axis_, ~seed, true)};
+            PointClouds(shapes, held_out_clouds(), part_.count(points_), any_axis_, kHeldOutSeed,
+                        true)};
   }
   i64 dataset_bytes(const std::string& data) const override {
     check_shapes("points", data, shapes_);

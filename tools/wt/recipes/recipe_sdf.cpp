@@ -49,7 +49,7 @@ class Sdf : public Recipe {
         points_(s.integer("points", 10'000, 10, 10'000'000)),
         part_{s.real("ratio", 0.1, 1e-6, 1)},
         clamp_(s.real("clamp", 0.1, 1e-6, 10)),
-        grid_(s.integer("grid", 64, 4, 1024)),
+        grid_(s.integer("grid", 64, 4, 512)),
         net_(make_decoder(s, shapes_)) {
     set_settings(s, "sdf");
   }
@@ -91,15 +91,14 @@ class Sdf : public Recipe {
   }
 
   // The surface of each shape, beside the mesh that it was learned from.
-  Outcome outcome(const data::AnyDataset&, const std::string& data) override {
-    const Shapes shapes = read_shapes("sdf", data, shapes_);
+  Outcome outcome(const data::AnyDataset&) override {
     Outcome o;
     std::vector<SheetCell> cells;
     double total = 0, worst = 0;
     for (i64 i = 0; i < shapes_; ++i) {
-      const data::Mesh& mesh = shapes.meshes[size_t(i)];
+      const data::Mesh& mesh = read_.meshes[size_t(i)];
       const data::Mesh learned = surface(i);
-      const std::string& name = shapes.names[size_t(i)];
+      const std::string& name = read_.names[size_t(i)];
       const bool there = learned.faces.size(0) > learned.degenerate;
       // Of a network that has no surface yet: as far as the sphere is wide.
       const double apart = there ? surfaces_apart(mesh, learned) : 2;
@@ -121,15 +120,15 @@ class Sdf : public Recipe {
   }
 
   RecipeData load(const std::string& data) override {
-    const Shapes shapes = read_shapes("sdf", data, shapes_);
+    read_ = read_shapes("sdf", data, shapes_);
     std::vector<Tensor> train, held_out;
     const u64 seed = generator().seed();
-    for (size_t i = 0; i < shapes.meshes.size(); ++i) {
-      const data::Mesh& m = shapes.meshes[i];
+    for (size_t i = 0; i < read_.meshes.size(); ++i) {
+      const data::Mesh& m = read_.meshes[i];
       const data::MeshDistance distance(m);
       train.push_back(data::sample_distances(m, distance, {.points = points_, .seed = seed}));
       held_out.push_back(
-          data::sample_distances(m, distance, {.points = kHeldOutPoints, .seed = seed + 1}));
+          data::sample_distances(m, distance, {.points = kHeldOutPoints, .seed = kHeldOutSeed}));
     }
     const Tensor ids = arange(shapes_, {.dtype = DType::i64, .device = Device::cpu()});
     const data::TensorDataset all(stack(train, 0), ids);
@@ -207,6 +206,7 @@ class Sdf : public Recipe {
   double clamp_;
   i64 grid_;
   models::DeepSdf net_;
+  Shapes read_;  // by load()
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ void check_for_rounds(const TrainOptions& o, dist::Communicator* ranks) {
   if (ranks && ranks->size() > 1) refuse("--ranks", "one rank takes alone");
   if (o.micro_batches > 1) refuse("--micro-batches", "sees a batch as a whole");
   if (o.ema > 0) refuse("--ema", "averages nothing");
+  if (o.offload) refuse("--offload", "keeps all on the device");
 }
 
 const Tensor* find(const std::vector<nn::NamedTensor>& values, const std::string& name) {
@@ -246,22 +247,32 @@ RecipeStep RecipeTraining::round(const data::Batch& b) {
   optim::Lbfgs lbfgs(recipe_.model(), {.max_iter = rounds_.iterations,
                                        .tolerance_grad = 0,
                                        .tolerance_change = 0,
-                                       .history_size = 50,
+                                       .history_size = kRoundHistory,
                                        .line_search = optim::LineSearch::strong_wolfe});
   const data::Batch seen = recipe_.round_batch(b.to(lbfgs.device()));
-  double last = NAN;
   lbfgs.step([&] {
     lbfgs.zero_grad();
     const Loss l = recipe_.round_loss(seen);
     l.backward();
-    return last = l.item();
+    return l.item();
   });
   wt::StepRecord r{};
-  r.loss = last;
+  r.loss = recipe_.round_loss(seen).item();  // where it stopped, which it need not have tried last
   r.grad_norm = NAN;
   r.lr = lbfgs.lr();
   r.scale = 1;
   return RecipeStep(r);
+}
+
+void RecipeTraining::rehearse_round(const data::Batch& b) {
+  nn::ModuleBase& m = recipe_.model();
+  const Tensor history = [&] {
+    const CategoryScope scope(Category::optimizer);
+    const Tensor like = m.named_parameters().front().tensor;
+    return empty({2 * kRoundHistory, m.parameter_count()},
+                 {.dtype = like.dtype(), .device = like.device()});
+  }();
+  recipe_.round_loss(recipe_.round_batch(b.to(history.device()))).backward();
 }
 
 Loss RecipeTraining::loss(const data::Batch& part) {

@@ -17,6 +17,9 @@
 
 namespace wt::tools {
 
+// Iterations that a round of L-BFGS remembers.
+inline constexpr i64 kRoundHistory = 50;
+
 // f32, f16 or bf16 of `--precision`, whose O0 to O3 are the levels that apex named.
 DType precision_of(const std::string& name);
 // The recipe's defaults with what the options say.
@@ -80,6 +83,10 @@ class RecipeTraining {
                  dist::Communicator* ranks = nullptr);
 
   RecipeStep step(const data::Batch& b);
+  // Every step is the optimizer's: of those who look at single ones.
+  void without_rounds() { rounds_ = {}; }
+  // What a round holds at its peak, without the round.
+  void rehearse_round(const data::Batch& b);
   // Where that step, which was skipped, met inf or NaN first.
   OverflowReport explain(const data::Batch& b, double scale);
   // Of the gradients of the last step, unless it was explained since.

@@ -78,6 +78,9 @@ struct Outcome {
 
 // Tables of classes are made for so many of them at most.
 inline constexpr size_t kMostTableClasses = 50;
+// Of held-out samples that a recipe draws: no run's seed, and `wt eval`, which has none, draws the
+// same.
+inline constexpr u64 kHeldOutSeed = 0x9E37'79B9'7F4A'7C15;
 
 class Translator;
 
@@ -104,7 +107,7 @@ class Recipe {
   virtual std::vector<Measure> measures(const data::AnyDataset&) { return {}; }
   // At the end of a run, in eval mode: what would take too long at each evaluation, and pictures.
   // `data` is what load() was given.
-  virtual Outcome outcome(const data::AnyDataset&, const std::string& /*data*/) { return {}; }
+  virtual Outcome outcome(const data::AnyDataset&) { return {}; }
 
   virtual LbfgsRounds rounds() const { return {}; }
   // What a round sees of its batch, which lies on the model's device, and the loss of that.
@@ -114,7 +117,7 @@ class Recipe {
   // Reads the data; a recipe that has tokens of its own and none yet makes them of it. Throws
   // UsageError where the recipe needs a --data, DataError for what is wrong with it.
   virtual RecipeData load(const std::string& data) = 0;
-  // What the model takes from the data before a new training's first step; it is on the cpu.
+  // What the model takes from the data before a new training's first step.
   virtual void begin(const data::AnyDataset&) {}
   // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
   virtual i64 dataset_bytes(const std::string& data) const = 0;

@@ -81,7 +81,10 @@ void add_best(Chart& chart, const EvalRecord* best, double y) {
 Chart loss_chart(const RunHistory& history, const ReportOptions& options) {
   Chart chart{.title = "Loss", .unit = options.loss_unit, .series = {}, .wide = true};
   add_train(chart, step_points(history, [](auto& r) { return std::optional(r.loss); }));
-  ChartSeries eval{"held out", "eval", {}, true};
+  ChartSeries eval{options.held_out == ReportOptions{}.held_out ? "held out" : options.held_out,
+                   "eval",
+                   {},
+                   true};
   for (const EvalRecord& r : history.evals) eval.points.emplace_back(double(r.step), r.eval_loss);
   if (!eval.points.empty()) {
     chart.series.push_back(std::move(eval));
@@ -188,7 +191,7 @@ std::string tiles(const RunHistory& history, const ReportOptions& options) {
     const EvalRecord& last = history.evals.back();
     const EvalRecord* best = best_eval(history, options);
     const std::string mark = best == &last && history.evals.size() > 1 ? ", the best" : "";
-    out += tile(short_number(last.eval_loss), "held-out loss" + mark);
+    out += tile(short_number(last.eval_loss), options.held_out + mark);
     if (options.baseline)
       out += tile(short_number(options.baseline->loss), options.baseline->label);
     if (last.accuracy) out += tile(percent(*last.accuracy), "held-out accuracy");

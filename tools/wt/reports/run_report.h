@@ -21,7 +21,8 @@ struct ReportOptions {
   std::string title = {};  // default: recipe and device
   std::optional<ReportBaseline> baseline = {};
   std::string loss_unit = "nats";
-  std::string item = "items";  // what items_per_second counts
+  std::string held_out = "held-out loss";  // what EvalRecord::eval_loss is
+  std::string item = "items";              // what items_per_second counts
   // The final summary, shown in this order.
   std::vector<std::pair<std::string, std::string>> summary = {};
   // The evaluation that is marked as the best one; default: that of the lowest held-out loss.

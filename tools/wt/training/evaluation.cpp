@@ -113,10 +113,10 @@ EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& 
   });
 }
 
-Outcome outcome_of(Recipe& r, const data::AnyDataset& set, const std::string& data) {
+Outcome outcome_of(Recipe& r, const data::AnyDataset& set) {
   const nn::EvalScope eval(r.model());
   const NoGrad no_grad;
-  return r.outcome(set, data);
+  return r.outcome(set);
 }
 
 }  // namespace wt::tools

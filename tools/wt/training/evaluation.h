@@ -35,6 +35,6 @@ EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
 // is the same on all of them.
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks);
 // Recipe::outcome() in eval mode and without gradients.
-Outcome outcome_of(Recipe& r, const data::AnyDataset& set, const std::string& data);
+Outcome outcome_of(Recipe& r, const data::AnyDataset& set);
 
 }  // namespace wt::tools

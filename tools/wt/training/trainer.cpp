@@ -69,6 +69,10 @@ void Trainer::load_data() {
            : o_.epochs ? steps_of_epochs(o_.epochs, loader_->size())
            : d_.steps  ? d_.steps
                        : d_.epochs * loader_->size();
+  const LbfgsRounds rounds = recipe_->rounds();
+  if (!o_.quiet && rounds.rounds > 0 && total_ <= rounds.rounds)
+    std::fprintf(stderr, "%lld steps leave none before %lld rounds of L-BFGS: there are none\n",
+                 static_cast<long long>(total_), static_cast<long long>(rounds.rounds));
   eval_every_ = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
 }
 
@@ -263,8 +267,8 @@ void Trainer::finish_evaluation(Progress& bar) {
   });
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                recipe_->classifies() ? fixed_digits(eval_->loss, 4) : three_digits(eval_->loss),
-                text_loss(), eval_->accuracy ? "  accuracy " + percent_text(*eval_->accuracy) : "",
+                loss_text(eval_->loss), text_loss(),
+                eval_->accuracy ? "  accuracy " + percent_text(*eval_->accuracy) : "",
                 eval_->top5 ? "  top 5 " + percent_text(*eval_->top5) : "",
                 eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
                 c_.best_step == c_.step ? "  best" : ""));
@@ -323,7 +327,7 @@ int Trainer::run() {
                  static_cast<long long>(total_));
   }
   if (!o_.quiet && c_.step == 0 && eval_)
-    std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
+    std::fprintf(stderr, "before step 1: held-out loss %s\n", loss_text(eval_->loss).c_str());
   try {
     loop();
   } catch (const CheckpointError&) {
@@ -360,6 +364,7 @@ int Trainer::run() {
     std::fprintf(stderr, "stopped after step %lld: no better %s for %lld evaluations\n",
                  static_cast<long long>(c_.step), o_.monitor.c_str(),
                  static_cast<long long>(c_.worse));
+  if (no_outcome_) std::rethrow_exception(no_outcome_);
   return signals_.exit_code();
 }
 

@@ -92,6 +92,7 @@ class Trainer {
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
   double monitored() const;
   std::string monitored_text(double v) const;
+  std::string loss_text(double v) const;
   bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
   // What cannot be written ends the run, or (--on-write-error warn) is said, and training goes on:
   // false.
@@ -144,7 +145,8 @@ class Trainer {
   std::unique_ptr<RecipeTraining> training_;
   std::optional<RunOutput> out_;
   std::optional<EvalResult> eval_;
-  Outcome outcome_;  // of the run's end
+  Outcome outcome_;                // of the run's end
+  std::exception_ptr no_outcome_;  // why there is none
   std::optional<VariantScope> kernels_;
   std::optional<RefusedStep> refused_;
   std::vector<std::pair<std::string, std::string>> skips_;  // step, where it overflowed first

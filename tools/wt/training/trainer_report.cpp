@@ -25,6 +25,9 @@ std::string Trainer::data_wait() const {
 std::string Trainer::monitored_text(double v) const {
   if (o_.monitor == "bleu") return fixed_digits(v, 2);
   if (o_.monitor != "loss") return percent_text(v);
+  return loss_text(v);
+}
+std::string Trainer::loss_text(double v) const {
   return recipe_->classifies() ? fixed_digits(v, 4) : three_digits(v);
 }
 
@@ -42,6 +45,10 @@ ReportOptions Trainer::report() const {
   ro.title = o_.recipe + " on " + to_string(device_);
   ro.item = recipe_->item();
   if (const auto& b = data_->baseline) ro.baseline = ReportBaseline{b->label, b->loss};
+  if (!recipe_->classifies()) {
+    ro.loss_unit = "";
+    if (eval_) ro.held_out = eval_->measures.at(0).label;
+  }
   if (eval_) {
     if (recipe_->classifies())
       ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
@@ -85,12 +92,17 @@ void Trainer::write_sample() {
     std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
 }
 
-// What the recipe makes of its result. An average of the weights is what is judged.
+// What the recipe makes of its result. An average of the weights is what is judged. What cannot be
+// made of it is thrown at the end of the run, whose report and summary do without.
 void Trainer::write_outcome() {
   if (signals_.interrupted() || !is_first()) return;
   std::optional<optim::EmaScope> averaged;
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
-  outcome_ = outcome_of(*recipe_, data_->held_out, o_.data);
+  try {
+    outcome_ = outcome_of(*recipe_, data_->held_out);
+  } catch (const Error&) {
+    no_outcome_ = std::current_exception();
+  }
   if (out_)
     for (const RecipeFile& f : outcome_.files)
       if (write([&] { out_->write_file(f.name, f.bytes); }) && !o_.quiet)

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <numeric>
 #include <set>
 
 #include "warptape/autograd/ops.h"
+#include "warptape/core/memory.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/optim/devices.h"
@@ -15,7 +17,10 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/support/test_data.h"
+#include "warptape/tools/wt/doctor/recipe_doctor.h"
+#include "warptape/tools/wt/measure/memory_use.h"
 #include "warptape/tools/wt/recipes/burgers.h"
+#include "warptape/tools/wt/recipes/recipe_training.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/training/train.h"
 
@@ -114,6 +119,42 @@ TEST_CASE("pinn: Adam sees a tenth of the points, a round those with a large res
   CHECK(r->round_loss(chosen).item() > 1.2 * r->round_loss(whole).item());
 }
 
+TEST_CASE("pinn: a round tells the loss of where it stopped, and its memory is predicted",
+          "[pinn]") {
+  tools::TrainOptions o;
+  o.recipe = "pinn";
+  o.set = {"layers=2", "width=6", "points=4000", "rounds=1", "iterations=60", "round_ratio=1"};
+  o.data = "synthetic";
+  o.steps = 3;
+  const Device cpu = Device::cpu();
+  manual_seed(1);
+  const auto r = tools::make_recipe(o.recipe, o.set, o.data);
+  tools::RecipeTraining training(o, tools::resolve(o, *r), *r, o.steps);
+  std::vector<i64> all(4000);
+  std::iota(all.begin(), all.end(), i64{0});
+  const data::Batch b = r->load(o.data).train.batch(all);
+  const i64 before = memory::stats(cpu).live;
+  memory::reset_peak(cpu);
+  for (int i = 0; i < 2; ++i) training.step(b);
+  CHECK(!std::isnan(training.step(b).read().loss));
+  const i64 taken = memory::stats(cpu).peak - before;
+  const double told = training.step(b).read().loss, is = r->round_loss(b).item();
+  CHECK(std::fabs(told / is - 1) < 1e-12);
+  const tools::MemoryUse use = tools::predicted_steps(
+      {"", o, [&] { return tools::make_recipe(o.recipe, o.set, o.data); }, false});
+  CHECK(std::abs(double(taken) / double(use.peak.bytes) - 1) < 0.03);
+}
+
+TEST_CASE("pinn: a doctor sees steps, and no rounds", "[pinn]") {
+  tools::TrainOptions o;
+  o.recipe = "pinn";
+  o.set = kTiny;
+  o.steps = 4;  // of which three would be rounds
+  const tools::RecipeExam exam = tools::examine_recipe(o, {.steps = 6});
+  for (const doctor::Finding& f : exam.report.findings) CHECK(f.rule != "step-fails");
+  CHECK(exam.report.steps == 6);
+}
+
 TEST_CASE("pinn: a run that goes on, in Adam's steps and in L-BFGS's rounds, ends in the same bits",
           "[pinn]") {
   const TempDir dir;
@@ -134,6 +175,9 @@ TEST_CASE("pinn: a run that goes on, in Adam's steps and in L-BFGS's rounds, end
   const auto checkpoint = [&](int step) {
     return o.out + "/ckpt/step-00000" + std::to_string(step) + ".safetensors";
   };
+  const std::string report = slurp(o.out + "/report.html");
+  CHECK(mentions(report, "relative L2 error"));
+  CHECK(!mentions(report, "nats"));
   const std::string end = slurp(checkpoint(6)), page = slurp(o.out + "/field.html");
   CHECK(slurp(o.out + "/field.png").substr(1, 3) == "PNG");
   o.resume = true;

@@ -112,7 +112,7 @@ TEST_CASE("sdf: distances that are all beyond the clamp are pulled back, right o
       if (p.name == "decoder.lin4.bias") return p.tensor.grad().item();
     return 0.0;
   };
-  CHECK(pull() > 0.05);  // tanh there has the slope 0.07
+  CHECK(pull() > 0.05);                                             // tanh there has the slope 0.07
   b.x = cat({slice(b.x, -1, {0, 3}), full({2, 200, 1}, 0.3)}, -1);  // far outside, as they say
   CHECK(pull() == 0);
 }
@@ -131,6 +131,18 @@ TEST_CASE("row 89: latents are a row a shape: its gradient comes from its own po
       CHECK(g[1] > 0);
       CHECK(g[2] == 0);
     }
+}
+
+TEST_CASE("sdf: what cannot be drawn is told at the end, and costs neither report nor summary",
+          "[shapes]") {
+  const TempDir dir;
+  tools::TrainOptions o = small("sdf", dir, Device::cpu());
+  o.lr = 1e30;
+  o.on_nan = "ignore";
+  const CapturedOutput output;
+  CHECK(mentions(message_of([&] { tools::train(o); }), "[marching_cubes] value 0 is"));
+  CHECK(mentions(output.text(), "\"recipe\":\"sdf\""));
+  CHECK(mentions(slurp(o.out + "/report.html"), "wrong side"));
 }
 
 TEST_CASE("points: clouds are turned otherwise in each epoch, held-out ones stay", "[shapes]") {
