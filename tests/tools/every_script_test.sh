@@ -16,13 +16,14 @@ command -v python3 >/dev/null || { python=0; echo "no python3: scripts of Python
 
 # What bench/learn.sh needs: data, and a wt that trains two steps.
 . tests/support/tiny_fashion.sh
-tiny_fashion "$here/FOLDER" 80 20
-seq 3000 | tr '\n' ' ' >"$here/book.txt"
+tiny_fashion "$here/DATA/fashion-mnist" 80 20
+mkdir -p "$here/DATA/tinyshakespeare"
+seq 3000 | tr '\n' ' ' >"$here/DATA/tinyshakespeare/input.txt"
 cat >"$here/wt" <<END
 #!/usr/bin/env bash
 args=("\$@")
 case "\$1 \${2:-}" in
-  "train fashion") args=(train fashion "\${@:3:2}" --steps 2 --quiet --set model=mlp) ;;
+  "train fashion") args=("\${@/#--epochs/--steps}" --set model=mlp) ;;
   "train charlm") args=("\${@/#1000/2}" --set layers=1 --set context=16) ;;
 esac
 exec "$build/wt" "\${args[@]}"
@@ -56,7 +57,7 @@ tools/test.sh              | tested | tests/tools/setup_test.sh
 tools/test_cost.sh         | tested | tests/tools/test_cost_test.sh
 tools/tsan.sh              | of     | tools/attack.sh
 tools/sass/get.sh          | 0 1    | --where
-bench/learn.sh             | 1      | $here/wt $here/FOLDER $here/book.txt
+bench/learn.sh             | 1      | $here/wt $here/DATA fashion charlm
 bench/peers/setup.sh       | 2      | --no-such-option
 bench/peers/gate_test.sh   | of     | CMakeLists.txt
 tools/benchmarks.py        | 0      | --check

@@ -38,7 +38,8 @@ def machine_words(f):
     return words + "." * bool(words)
 
 
-LEARNED = re.compile(r"^(\w+) +(\d+) +([\d.]+) +([\d.]+) +\d+ +(\w+)$")
+LEARNED = re.compile(r"^([\w-]+) +(\d+) +([\d.]+) +([\d.]+|-) +\d+ +(\w+)$")
+BLEU = re.compile(r"^BLEU after each epoch: ([\d. ]+): (\w+)$")
 WORDS = re.compile(r"^generate +(\d+) +\d+ +([\d.]+)% +(\w+)$")
 
 
@@ -46,23 +47,32 @@ def is_learn(f):
     return f.text.startswith("bench/learn.sh ")
 
 
+def accuracies(of):
+    return "-" if None in of else range_of(of, "{:.2f}")
+
+
 def learn(f):
-    losses, known, bad = {}, [], []
+    losses, known, bad, bleu = {}, [], [], ""
     for line in f.lines:
         row, words = LEARNED.match(line), WORDS.match(line)
         if row:
-            losses.setdefault(row[1], []).append((float(row[3]), 100 * float(row[4])))
+            accuracy = None if row[4] == "-" else 100 * float(row[4])
+            losses.setdefault(row[1], []).append((float(row[3]), accuracy))
         if words:
             known.append(float(words[2]))
-        got = row or words
+        scores = BLEU.match(line)
+        if scores:
+            bleu = f"BLEU after each epoch: {scores[1]}. "
+        got = row or words or scores
         if got and got[got.lastindex] != "ok":
             bad.append(line)
     if not losses:
         f.fail("no row of bench/learn.sh")
-    lines = [(name, len(of), range_of([x for x, _ in of], "{:.4f}"), range_of([a for _, a in of], "{:.2f}"))
+    lines = [(name, len(of), range_of([x for x, _ in of], "{:.4f}"), accuracies([a for _, a in of]))
              for name, of in losses.items()]  # fmt: skip
     said = [table(("recipe", "seeds", "loss", "accuracy %"), lines)]
     words = f"Of the words that a trained charlm writes {range_of(known, '{:.0f}')} % are words of its text. " if known else ""
+    words += bleu
     words += f"Not as wanted: {'; '.join(bad)}." if bad else "Every verdict is ok."
     return Result(f, "learned", [*said, words], sum(map(len, losses.values())) + len(known), [not bad],
                   [f.lines[0]], note=machine_words(f))  # fmt: skip
