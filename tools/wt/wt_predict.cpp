@@ -69,12 +69,11 @@ void print_row(const std::string& file, i64 index, i64 width, const std::vector<
 
 int predict(const PredictOptions& o) {
   const TrainedModel t = load_model(o);
-  const Shape image = t.recipe->image_shape();
-  if (image.size() == 0)
+  if (t.recipe->image_shape().size() == 0)
     throw UsageError(str(printable_path(t.path), " is a model of ", t.name, ", not of images"));
   // All files first: a bad one is found before anything is printed.
   std::vector<Tensor> inputs;
-  for (const std::string& f : o.files) inputs.push_back(read_images(f, image, o.resize));
+  for (const std::string& f : o.files) inputs.push_back(read_images(f, *t.recipe, o.resize));
   size_t width = 4;
   for (const std::string& f : o.files) width = std::max(width, printable_path(f).size());
   if (!o.json)

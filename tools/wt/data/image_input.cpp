@@ -11,6 +11,7 @@
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
 #include "warptape/data/npz.h"
+#include "warptape/tools/wt/recipes/recipes.h"
 
 namespace wt::tools {
 namespace {
@@ -81,17 +82,34 @@ Tensor read_any(const std::string& path, const Shape& image) {
   return unsqueeze(permute(data::read_image(path), {2, 0, 1}), 0);
 }
 
-}  // namespace
-
-Tensor read_images(const std::string& path, const Shape& image, bool resize) {
-  const NoGrad no_grad;
-  const Tensor t = with_channels(path, read_any(path, image), image[0]);
+Tensor at_size(const std::string& path, const Tensor& t, const Shape& image, bool resize) {
   if (t.size(2) == image[1] && t.size(3) == image[2]) return t.contiguous();
   if (!resize)
     throw DataError(str(printable_path(path), ": images are ", t.size(2), " x ", t.size(3),
                         ", the model takes ", image[1], " x ", image[2], "\n  Try --resize"));
   return rounded(
       upsample(t.to(DType::f32), {.size = {image[1], image[2]}, .mode = UpsampleMode::bilinear}));
+}
+
+Tensor of_any_size(const std::string& path, const Shape& image) {
+  Tensor t = with_channels(path, read_any(path, image), image[0]);
+  if (t.size(2) == 0 || t.size(3) == 0) bad_shape(path, t);
+  return t;
+}
+
+}  // namespace
+
+Tensor read_images(const std::string& path, const Shape& image, bool resize) {
+  const NoGrad no_grad;
+  return at_size(path, of_any_size(path, image), image, resize);
+}
+
+Tensor read_images(const std::string& path, const Recipe& recipe, bool resize) {
+  const NoGrad no_grad;
+  const Shape image = recipe.image_shape();
+  const Tensor t = of_any_size(path, image);
+  const std::optional<Tensor> seen = recipe.fit(t);
+  return seen ? *seen : at_size(path, t, image, resize);
 }
 
 }  // namespace wt::tools

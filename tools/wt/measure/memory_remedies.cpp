@@ -1,7 +1,6 @@
 #include "warptape/tools/wt/measure/memory_remedies.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "warptape/core/memory_fit.h"
@@ -10,6 +9,7 @@
 #include "warptape/tools/wt/measure/memory_use.h"
 #include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/recipes/recipe_training.h"
+#include "warptape/tools/wt/reports/error_words.h"
 
 namespace wt::tools {
 namespace {
@@ -120,7 +120,7 @@ OutOfMemory with_remedies(const OutOfMemory& e, const TrainOptions& o) noexcept 
   try {
     const memory::Failure f = memory::last_failure();
     if (f.asked == 0 || !(f.device == device_for(o.device))) return e;
-    std::string text = e.what() + std::strlen(e.kind()) + 2;
+    std::string text = without_kind(e);
     text = text.substr(0, text.find("\n  Try "));
     return OutOfMemory(text + advice(o, f.held + f.room));
   } catch (...) {  // of the advice: what has failed is said

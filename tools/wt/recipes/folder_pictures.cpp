@@ -9,6 +9,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/core/progress.h"
 #include "warptape/data/combine.h"
+#include "warptape/tools/wt/reports/error_words.h"
 
 namespace wt::tools {
 namespace {
@@ -23,8 +24,6 @@ std::string name_list(const std::vector<std::string>& names) {
     text += (i ? ", " : "") + printable(names[i]);
   return names.size() <= kNamed ? text : str(text, " and ", names.size() - kNamed, " more");
 }
-
-std::string without_kind(const Error& e) { return e.what() + std::strlen(e.kind()) + 2; }
 
 // Those whose headers can be read, class by class.
 using ByClass = std::vector<std::vector<i64>>;
@@ -94,7 +93,8 @@ std::vector<i64> hold_out(ByClass& all, const PictureSplit& split) {
   return held;
 }
 
-// Of the classes that training has one picture of.
+// Of the classes that training has one picture of; `held_out` are samples of `folder`, whose
+// classes are training's.
 void remark_single(const data::ImageFolder& folder, const ByClass& train,
                    const std::vector<i64>& held_out, std::vector<std::string>& remarks) {
   std::set<i64> judged;
@@ -155,6 +155,7 @@ std::string UnreadablePictures::remark() const {
 data::Batch FolderPictures::batch(std::span<const i64> samples, i64 epoch) const {
   std::vector<i64> places(samples.begin(), samples.end());
   for (const i64 i : places) data::detail::check_sample("FolderPictures", i, size());
+  replace_unreadable(places);  // those known to be bad, or each batch with one is decoded twice
   for (;;) {
     std::vector<i64> of_folder;
     for (const i64 i : places) of_folder.push_back((*samples_)[size_t(i)]);
@@ -235,15 +236,17 @@ PictureSets open_pictures(
     check_classes(roots.train, train, learned);
     held_out = hold_out(learned, split);
   } else {
-    held_out = joined(readable_by_class(judged, *unreadable));
+    const ByClass judged_by_class = readable_by_class(judged, *unreadable);
     unreadable->check();
     check_classes(roots.train, train, learned);
+    check_classes(roots.held_out, judged, judged_by_class);
+    held_out = joined(judged_by_class);
   }
   std::vector<std::string> remarks;
   if (std::string text = unreadable->remark(); !text.empty()) remarks.push_back(std::move(text));
   if (const i64 other = train.left_out() + (roots.split() ? 0 : judged.left_out()))
     remarks.push_back(str(other, other == 1 ? " file is" : " files are", " no picture"));
-  remark_single(train, learned, held_out, remarks);
+  remark_single(judged, learned, held_out, remarks);
   return {FolderPictures(train, joined(learned), unreadable),
           FolderPictures(judged, held_out, unreadable), train.classes(), std::move(remarks)};
 }

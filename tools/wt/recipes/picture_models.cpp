@@ -1,10 +1,10 @@
 #include "warptape/tools/wt/recipes/picture_models.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "warptape/core/error.h"
 #include "warptape/core/memory_fit.h"
+#include "warptape/tools/wt/reports/error_words.h"
 
 namespace wt::tools {
 namespace {
@@ -25,8 +25,7 @@ void check_size(const models::ModelInfo& m, i64 size, i64 own) {
     });
   } catch (const ShapeError& e) {
     throw UsageError(str("pictures of ", size, " x ", size, " do not go through ", m.name,
-                         ", whose own are ", own, " x ", own, "\n  ",
-                         e.what() + std::strlen(e.kind()) + 2));
+                         ", whose own are ", own, " x ", own, "\n  ", without_kind(e)));
   }
 }
 

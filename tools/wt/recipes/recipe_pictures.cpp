@@ -3,27 +3,40 @@
 #include <cmath>
 
 #include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/random.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/resample.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/tools/wt/recipes/folder_pictures.h"
 #include "warptape/tools/wt/recipes/image_recipe.h"
+#include "warptape/tools/wt/recipes/kept_names.h"
 #include "warptape/tools/wt/recipes/picture_models.h"
-#include "warptape/tools/wt/reports/run_output.h"
 
 namespace wt::tools {
 namespace {
 
-constexpr const char* kClassNames = "classes";  // in the metadata of checkpoints
 constexpr i64 kPatternsLearned = 512, kPatternsHeldOut = 128;
 // Of ImageNet's pictures in [0, 1]: what torchvision's weights were trained with.
 const data::Normalize kNormalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 // A picture is judged by its middle, so many times smaller than its shorter side: torchvision's
 // Resize(256) and CenterCrop(224).
 constexpr double kMiddle = 224.0 / 256;
+
+// The middle of each of u8 [N, C, height, width], as ImageFolder has pictures of that side.
+Tensor middles(const Tensor& images, i64 side) {
+  const i64 n = images.size(0), c = images.size(1), height = images.size(2), width = images.size(3);
+  const Tensor rows = permute(images, {0, 2, 3, 1}).contiguous();
+  Tensor out = empty({n, c, side, side}, {.dtype = DType::u8, .device = Device::cpu()});
+  const data::detail::ImageBox box = data::detail::middle_box(height, width, side, side, true);
+  for (i64 i = 0; i < n; ++i)
+    data::detail::resample(rows.data<u8>() + i * height * width * c, height, width, c, box,
+                           out.mutable_data<u8>() + i * c * side * side, side, side);
+  return out;
+}
 
 class Pictures : public Recipe {
  public:
@@ -52,7 +65,7 @@ class Pictures : public Recipe {
       if (!is_utf8(name))  // as what checkpoints keep of it must be
         throw DataError(str(printable_path(root), ": the class ", printable(name),
                             " is not UTF-8\n  Try another name for the folder"));
-    keep_names(std::move(sets.classes));
+    names_.keep(std::move(sets.classes));
     return {.train = sets.train, .held_out = sets.held_out, .remarks = std::move(sets.remarks)};
   }
   i64 dataset_bytes(const std::string&) const override { return 0; }  // read as they are asked for
@@ -68,40 +81,19 @@ class Pictures : public Recipe {
             .drop_last = true};
   }
   const char* item() const override { return "images"; }
-  // Of folders, or of a stranger's checkpoint: as a terminal may show them.
-  std::vector<std::string> class_names() const override {
-    std::vector<std::string> names;
-    for (const std::string& name : names_) names.push_back(printable(name));
-    return names;
-  }
+  std::vector<std::string> class_names() const override { return names_.shown(); }
   bool judges_top5() const override { return classes_ > 5; }
   Shape image_shape() const override { return {3, size_, size_}; }
   Tensor prepare(const Tensor& images) const override {
     return data::Compose{data::ToTensor{}, kNormalize}(images);
   }
-
-  nn::Metadata kept() const override {
-    if (names_.empty()) return {};
-    std::string text;
-    for (const std::string& name : names_) text += name + '/';  // no folder's name has it
-    return {{kClassNames, text}};
+  std::optional<Tensor> fit(const Tensor& images) const override {
+    return data::Compose{data::CenterCrop{size_}}(middles(images, judged_side())).to(DType::u8);
   }
+
+  nn::Metadata kept() const override { return names_.kept(); }
   void take_kept(const nn::Metadata& kept, const std::string& path) override {
-    const std::string* text = find_value(kept, kClassNames);
-    if (!text) throw DataError(printable_path(path) + ": there are no names of the classes");
-    std::vector<std::string> names;
-    std::string name;
-    for (const char c : *text) {
-      if (c != '/') {
-        name += c;
-        continue;
-      }
-      names.push_back(std::exchange(name, {}));
-    }
-    if (!name.empty() || i64(names.size()) != classes_)
-      throw DataError(str(printable_path(path), ": ", names.size(),
-                          " names of classes, and the model ", classes_, " classes"));
-    keep_names(std::move(names));
+    names_.take(kept, path);
   }
 
  private:
@@ -125,15 +117,16 @@ class Pictures : public Recipe {
     list.push_back(kNormalize);
     return {.transform = data::Compose(list), .seed = generator().seed()};
   }
+  i64 judged_side() const { return std::lround(double(size_) / kMiddle); }
   data::ImageFolderOptions judged() const {
-    return {.size = i64(std::lround(double(size_) / kMiddle)),
+    return {.size = judged_side(),
             .transform = {data::CenterCrop{size_}, data::ToTensor{}, kNormalize}};
   }
   // Patterns with as many classes as the settings say.
   RecipeData made_up() {
     std::vector<std::string> names;
     for (i64 c = 0; c < classes_; ++c) names.push_back(str("pattern ", c));
-    keep_names(std::move(names));
+    names_.keep(std::move(names));
     const auto patterns = [&](i64 samples, i64 first) {
       return data::SyntheticImages{{.samples = samples,
                                     .classes = classes_,
@@ -145,17 +138,6 @@ class Pictures : public Recipe {
     return {.train = patterns(kPatternsLearned, 0),
             .held_out = patterns(kPatternsHeldOut, kPatternsLearned)};
   }
-  // Of the data, or of a checkpoint: they must be the same.
-  void keep_names(std::vector<std::string> names) {
-    if (!names_.empty() && names_ != names) {
-      size_t i = 0;
-      while (i < std::min(names.size(), names_.size()) && names[i] == names_[i]) ++i;
-      throw DataError(str("the classes are not those that the model was trained on: number ", i,
-                          " is ", i < names.size() ? printable(names[i]) : "missing", ", and was ",
-                          i < names_.size() ? printable(names_[i]) : "none"));
-    }
-    names_ = std::move(names);
-  }
 
   i64 size_, classes_;
   models::AnyModel net_;
@@ -163,7 +145,7 @@ class Pictures : public Recipe {
   bool flip_;
   double smoothing_;
   PictureSplit split_;
-  std::vector<std::string> names_;
+  KeptNames names_{"classes", classes_};
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "warptape/data/mesh.h"
 #include "warptape/data/point_subset.h"
 #include "warptape/nn/pointnet.h"
+#include "warptape/tools/wt/recipes/kept_names.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/recipes/shapes.h"
 
@@ -93,7 +94,6 @@ class Points : public Recipe {
         part_{s.real("ratio", 0.1, 1e-6, 1)},
         any_axis_(s.choice("rotations", {"axis", "all"}) == "all"),
         net_({.classes = shapes_, .dropout = s.real("dropout", 0.3, 0, 0.9)}) {
-    for (i64 i = 0; i < shapes_; ++i) names_.push_back(str("shape ", i));
     set_settings(s, "points");
   }
 
@@ -106,7 +106,7 @@ class Points : public Recipe {
 
   RecipeData load(const std::string& data) override {
     const Shapes shapes = read_shapes("points", data, shapes_);
-    names_ = shapes.names;
+    names_.keep(shapes.names);
     const u64 seed = generator().seed();
     // Held-out clouds are as large as what a step sees of one.
     return {PointClouds(shapes, clouds_, points_, any_axis_, seed, false),
@@ -126,8 +126,16 @@ class Points : public Recipe {
     return {.batch = 16, .eval_batch = 32, .epochs = 10, .lr = 1e-3, .drop_last = true};
   }
   const char* item() const override { return "clouds"; }
-  // Of the files, once data was loaded.
-  std::vector<std::string> class_names() const override { return names_; }
+  // Of the files, once they are known.
+  std::vector<std::string> class_names() const override {
+    std::vector<std::string> names = names_.shown();
+    for (i64 i = 0; !names_.known() && i < shapes_; ++i) names.push_back(str("shape ", i));
+    return names;
+  }
+  nn::Metadata kept() const override { return names_.kept(); }
+  void take_kept(const nn::Metadata& kept, const std::string& path) override {
+    names_.take(kept, path);
+  }
 
  private:
   i64 held_out_clouds() const { return std::max<i64>(1, clouds_ / 2); }
@@ -136,7 +144,7 @@ class Points : public Recipe {
   data::RandomPointSubset part_;
   bool any_axis_;
   models::PointNet net_;
-  std::vector<std::string> names_;
+  KeptNames names_{"classes", shapes_};
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "warptape/nn/evaluate.h"
 #include "warptape/tools/wt/data/contact_sheet.h"
 #include "warptape/tools/wt/number_text.h"
+#include "warptape/tools/wt/recipes/kept_names.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/recipes/shapes.h"
 
@@ -121,6 +122,7 @@ class Sdf : public Recipe {
 
   RecipeData load(const std::string& data) override {
     read_ = read_shapes("sdf", data, shapes_);
+    names_.keep(read_.names);  // those that the latents are of
     std::vector<Tensor> train, held_out;
     const u64 seed = generator().seed();
     for (size_t i = 0; i < read_.meshes.size(); ++i) {
@@ -160,6 +162,10 @@ class Sdf : public Recipe {
             .warmup = 20};
   }
   const char* item() const override { return "points"; }
+  nn::Metadata kept() const override { return names_.kept(); }
+  void take_kept(const nn::Metadata& kept, const std::string& path) override {
+    names_.take(kept, path);
+  }
   i64 items_per_sample() const override { return part_.count(points_); }
 
  private:
@@ -207,6 +213,7 @@ class Sdf : public Recipe {
   i64 grid_;
   models::DeepSdf net_;
   Shapes read_;  // by load()
+  KeptNames names_{"shapes", shapes_};
 };
 
 }  // namespace

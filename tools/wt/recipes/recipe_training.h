@@ -1,6 +1,5 @@
 // A model in training: the recipe's model, its optimizer, the step, and all of their state by name.
 #pragma once
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "warptape/optim/plateau.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/wt/recipes/recipes.h"
+#include "warptape/tools/wt/reports/error_words.h"
 #include "warptape/tools/wt/training/train.h"
 
 namespace wt::tools {
@@ -128,7 +128,7 @@ class RecipeTraining {
 template <class F>
 auto from_file(const std::string& path, const F& f) {
   const auto told = [&](const Error& e) {
-    return DataError(str(printable_path(path), ": ", e.what() + std::strlen(e.kind()) + 2));
+    return DataError(str(printable_path(path), ": ", without_kind(e)));
   };
   try {
     return f();

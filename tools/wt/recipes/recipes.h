@@ -138,6 +138,9 @@ class Recipe {
   virtual Shape image_shape() const { return {}; }
   // What a dataset makes of images u8 [N, channels, height, width].
   virtual Tensor prepare(const Tensor& images) const;
+  // Images u8 [N, channels, height, width] of any size as evaluation shows them to the model, u8
+  // [N, image_shape()]; nothing where the recipe knows images of that size alone.
+  virtual std::optional<Tensor> fit(const Tensor& /*images*/) const { return {}; }
   // Tokens that a model of text looks back at; 0 for others.
   virtual i64 context() const { return 0; }
   // Whether the model makes text of text, and what does so with it: null for others. It holds the

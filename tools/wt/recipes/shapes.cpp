@@ -47,6 +47,19 @@ std::vector<fs::path> mesh_files(const char* recipe, const std::string& data, i6
   return files;
 }
 
+// What a shape is called: the file's name without its ending, unless another one has it, and as a
+// terminal may show it.
+std::string name_beside(const std::vector<std::string>& taken, const std::string& file) {
+  const auto is_free = [&](const std::string& name) {
+    return std::find(taken.begin(), taken.end(), name) == taken.end();
+  };
+  if (std::string name = printable(mesh_name(file)); is_free(name)) return name;
+  const std::string whole = printable(file);
+  std::string name = whole;
+  for (int k = 2; !is_free(name); ++k) name = str(whole, '-', k);  // they were cut
+  return name;
+}
+
 // The surface of a ball, a torus or a box, each of another size.
 data::Mesh made_shape(i64 which) {
   constexpr i64 kGrid = 40;
@@ -92,7 +105,7 @@ Shapes read_shapes(const char* recipe, const std::string& data, i64 count) {
     data::Mesh m = data::read_mesh(file.string());
     if (m.faces.size(0) <= m.degenerate)
       throw DataError(str(printable_path(file.string()), ": has no face with an area"));
-    s.names.push_back(mesh_name(file.filename().string()));
+    s.names.push_back(name_beside(s.names, file.filename().string()));
     s.meshes.push_back(within_sphere(std::move(m)));
   }
   return s;

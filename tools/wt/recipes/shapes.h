@@ -8,7 +8,9 @@
 namespace wt::tools {
 
 struct Shapes {
-  std::vector<std::string> names;  // of the files, without folder and ending
+  // Of the files without folder and ending, or with it where another one has the name; each is
+  // another one, and printable.
+  std::vector<std::string> names;
   std::vector<data::Mesh> meshes;  // vertices around their mean, within 0.95 of it
 };
 // The first `count` meshes (.obj, .off, .ply, also .gz and .xz) of a folder by name, or balls, tori

@@ -94,6 +94,9 @@ TEST_CASE("what is no image is a data error with its name") {
   data::write_npy(dir / "v.npy", counting({5}));
   CHECK(mentions(message_of([&] { (void)tools::read_images(dir / "v.npy", kGrey, false); }),
                  "are not understood"));
+  data::write_npy(dir / "flat.npy", counting({1, 3, 0, 2}));
+  CHECK(mentions(message_of([&] { (void)tools::read_images(dir / "flat.npy", kColour, true); }),
+                 "are not understood"));
   data::write_npy(dir / "c.npy", counting({1, 5, 2, 7}));
   CHECK_THROWS_AS((void)tools::read_images(dir / "c.npy", kGrey, false), DataError);
 }

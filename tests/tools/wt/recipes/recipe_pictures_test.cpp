@@ -11,6 +11,7 @@
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
+#include "warptape/tools/wt/data/image_input.h"
 #include "warptape/tools/wt/measure/memory_use.h"
 #include "warptape/tools/wt/recipes/folder_pictures.h"
 #include "warptape/tools/wt/recipes/recipes.h"
@@ -130,6 +131,17 @@ TEST_CASE("imagenet-folder: train and val, batches of one size, anew in each epo
   CHECK(max(abs(d.held_out.batch(some).x - d.held_out.batch(some, 1).x)).item() == 0);
 }
 
+TEST_CASE("imagenet-folder: val may have more pictures than train, and one picture is remarked") {
+  const TempDir dir;
+  write_tree(dir / "tree/train", 0, 2);
+  fs::remove(dir / "tree/train/cat/101.png");
+  write_tree(dir / "tree/val", 2, 9);
+  const RecipeData d = made(dir / "tree")->load(dir / "tree");
+  CHECK(d.train.size() == 5);
+  CHECK(d.held_out.size() == 21);
+  CHECK(d.remarks == std::vector<std::string>{"one picture to learn from: the class cat"});
+}
+
 TEST_CASE("imagenet-folder: what folders lack is said") {
   const TempDir dir;
   CHECK(mentions(refused(""), "needs --data FOLDER"));
@@ -201,6 +213,70 @@ TEST_CASE("imagenet-folder: pictures that cannot be read are named, counted and 
     spit(dir / ("tree/ant/" + std::to_string(100 + i) + (i % 2 ? ".png" : ".jpg")), "damaged");
   CHECK(mentions(refused(dir / "tree", {"unreadable=20"}),
                  "no picture can be read of the class ant"));
+}
+
+TEST_CASE("imagenet-folder: a class of val alone whose pictures cannot be read is an error") {
+  const TempDir dir;
+  write_tree(dir / "tree/train", 0, 3);
+  write_tree(dir / "tree/val", 3, 5);
+  spit(dir / "tree/val/bee/103.png", "damaged");
+  CHECK(refused(dir / "tree", {"unreadable=2"}).empty());
+  spit(dir / "tree/val/bee/104.jpg", "damaged");
+  const std::string why = refused(dir / "tree", {"unreadable=2"});
+  CHECK(mentions(why, "tree/val: no picture can be read of the class bee"));
+}
+
+TEST_CASE("imagenet-folder: a picture that proved damaged is not decoded again") {
+  const TempDir dir;
+  write_tree(dir / "tree/train", 0, 3);
+  write_tree(dir / "tree/val", 0, 3);
+  const std::string path = dir / "tree/val/bee/101.png", whole = slurp(path);
+  std::string png = whole;
+  png[png.size() / 2] ^= 0x55;
+  spit(path, png);
+  const fs::file_time_type written = fs::last_write_time(path);
+  const RecipeData d = made(dir / "tree", {"unreadable=1"})->load(dir / "tree");
+  const CapturedOutput output;
+  const std::vector<i64> some{3, 4, 5};  // the bees
+  const data::Batch first = d.held_out.batch(some);
+  CHECK(max(abs(first.x.narrow(0, 1, 1) - first.x.narrow(0, 2, 1))).item() == 0);
+  // Were the file opened once more, the picture would be good.
+  spit(path, whole);
+  fs::last_write_time(path, written);
+  CHECK(max(abs(d.held_out.batch(some).x - first.x)).item() == 0);
+}
+
+TEST_CASE("imagenet-folder: predict is shown what evaluation is, bit for bit") {
+  const TempDir dir;
+  write_tree(dir / "tree/train", 0, 2);
+  write_tree(dir / "tree/val", 2, 4);
+  const auto noise = [](const Shape& shape) {
+    std::vector<u8> v(size_t(shape[0] * shape[1] * shape[2]));
+    for (size_t i = 0; i < v.size(); ++i) v[i] = u8(i * i * 31 + i / 7);
+    return tensor(v).reshape(shape);
+  };
+  // Wide, high, as large as the model's own, grey, and with an alpha channel.
+  data::write_png(dir / "tree/val/ant/a.png", noise({60, 131, 3}));
+  data::write_png(dir / "tree/val/ant/b.png", noise({97, 40, 3}));
+  data::write_png(dir / "tree/val/ant/c.png", noise({32, 32, 3}));
+  data::write_png(dir / "tree/val/ant/d.png", noise({50, 45, 1}));
+  data::write_png(dir / "tree/val/ant/e.png", noise({45, 50, 4}));
+  const auto recipe = made(dir / "tree");
+  const RecipeData d = recipe->load(dir / "tree");
+  const data::ImageFolder files(dir / "tree/val");
+  REQUIRE(files.size() == d.held_out.size());
+  recipe->model().eval();
+  const NoGrad no_grad;
+  for (i64 i = 0; i < files.size(); ++i) {
+    CAPTURE(files.path(i));
+    const Tensor judged = d.held_out.batch(std::vector<i64>{i}).x;
+    for (const bool resize : {false, true}) {
+      const Tensor seen = recipe->prepare(read_images(files.path(i), *recipe, resize));
+      REQUIRE(seen.shape() == judged.shape());
+      CHECK(seen.to_vector<float>() == judged.to_vector<float>());
+      CHECK(recipe->logits(seen).to_vector<float>() == recipe->logits(judged).to_vector<float>());
+    }
+  }
 }
 
 TEST_CASE("imagenet-folder: a run learns, names its classes, and goes on with the same bits") {

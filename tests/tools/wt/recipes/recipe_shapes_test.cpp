@@ -16,6 +16,7 @@
 #include "warptape/tools/wt/recipes/shapes.h"
 #include "warptape/tools/wt/training/evaluation.h"
 #include "warptape/tools/wt/training/train.h"
+#include "warptape/tools/wt/training/trained_model.h"
 
 using namespace wt;
 
@@ -44,6 +45,13 @@ int quietly(const tools::TrainOptions& o) {
 }
 std::string checkpoint(const tools::TrainOptions& o, int step) {
   return o.out + "/ckpt/step-00000" + std::to_string(step) + ".safetensors";
+}
+
+// Two pyramids of one base, as high as asked for.
+void write_shape(const std::string& path, double height) {
+  const std::string h = std::to_string(height);
+  spit(path, "v 1 0 0\nv 0 0 1\nv -1 0 0\nv 0 0 -1\nv 0 " + h + " 0\nv 0 -" + h +
+                 " 0\nf 2 1 5\nf 3 2 5\nf 4 3 5\nf 1 4 5\nf 1 2 6\nf 2 3 6\nf 3 4 6\nf 4 1 6\n");
 }
 
 }  // namespace
@@ -195,4 +203,47 @@ TEST_CASE("sdf and points: what is missing or wrong is named", "[shapes]") {
   spit(dir / "a.obj", "v 0 0 0\nv 1 0 0\nv 0 0 1\n");
   CHECK(mentions(message_of([&] { tools::read_shapes("sdf", dir.path, 1); }),
                  "has no face with an area"));
+}
+
+TEST_CASE("sdf and points: a model knows its shapes by name, whatever the folder's order becomes",
+          "[shapes]") {
+  for (const char* recipe : {"sdf", "points"}) {
+    CAPTURE(recipe);
+    const TempDir dir;
+    std::filesystem::create_directories(dir / "meshes");
+    write_shape(dir / "meshes/flat.obj", 0.4);
+    write_shape(dir / "meshes/high.obj", 1.5);
+    tools::TrainOptions o = small(recipe, dir, Device::cpu());
+    o.data = dir / "meshes";
+    o.steps = 2;
+    REQUIRE(quietly(o) == 0);
+    const auto loaded = [&] {
+      const tools::TrainedModel t = tools::load_trained(o.out, "cpu");
+      return message_of([&] { (void)t.recipe->load(o.data); });
+    };
+    CHECK(loaded().empty());
+    CHECK(tools::load_trained(o.out, "cpu").recipe->class_names() ==
+          (recipe == std::string("sdf") ? std::vector<std::string>{}
+                                        : std::vector<std::string>{"flat", "high"}));
+    write_shape(dir / "meshes/zenith.obj", 2);  // behind the two that were learned
+    CHECK(loaded().empty());
+    write_shape(dir / "meshes/egg.obj", 1);
+    CHECK(mentions(loaded(), "number 0 is egg, and was flat"));
+    o.resume = true;
+    CHECK_THROWS_AS(quietly(o), UsageError);
+  }
+}
+
+TEST_CASE("meshes of one name are told apart, and no terminal obeys a name", "[shapes]") {
+  const TempDir dir;
+  write_shape(dir / "a.obj", 1);
+  spit(dir / "a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n");
+  write_shape(dir / "b\x1b[31m.obj", 1);
+  const std::string lengthy(90, 'c');  // what is shown of a name is cut
+  write_shape(dir / (lengthy + "1.obj"), 1);
+  write_shape(dir / (lengthy + "2.obj"), 1);
+  write_shape(dir / (lengthy + "3.obj"), 1);
+  const std::string cut = std::string(80, 'c') + "...";
+  CHECK(tools::read_shapes("points", dir.path, 6).names ==
+        std::vector<std::string>{"a", "a.off", "b\\x1b[31m", cut, cut + "-2", cut + "-3"});
 }
