@@ -1,6 +1,7 @@
 #include "warptape/tools/wt/recipes/kept_names.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/reports/run_output.h"
