@@ -36,6 +36,7 @@ Kernels& kernels() {
   return *k;
 }
 std::atomic<unsigned long long> generation{1};
+constexpr int kNoSuchParameter = 1;  // cudaErrorInvalidValue: there are no more
 
 std::optional<KernelCode> kept_code(const std::string& path, const std::string& key) {
   std::error_code error;
@@ -105,9 +106,11 @@ int load(Compiled& c) {
   auto made = std::make_unique<LoadedKernel>();
   made->handle = handle;
   made->name = c.name.c_str();
-  for (size_t bytes = 0; api.parameter(handle, made->parameters.size(), &bytes) == kCudaSuccess;)
+  size_t bytes = 0;
+  while ((code = api.parameter(handle, made->parameters.size(), &bytes)) == kCudaSuccess)
     made->parameters.push_back(bytes);
-  api.last_error();  // that there is no such parameter is its answer
+  api.last_error();
+  if (code != kNoSuchParameter) return code;  // a launch could not be checked
   c.loaded = std::move(made);
   return kCudaSuccess;
 }
