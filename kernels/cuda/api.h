@@ -22,8 +22,10 @@ enum CudaCode : int {
   kCudaStubLibrary = 34,
   kCudaInsufficientDriver = 35,
   kCudaNoDevice = 100,
+  kCudaInvalidImage = 200,
   kCudaNoKernelImage = 209,
   kCudaEcc = 214,
+  kCudaInvalidPtx = 218,
   kCudaNvlink = 220,
   kCudaNotReady = 600,
   kCudaIllegalAddress = 700,
@@ -92,6 +94,13 @@ struct CudaApi {
   int (*free_exec)(void* exec);
   // The kernel may be launched with so much dynamic shared memory on the current device.
   int (*allow_shared)(const void* kernel, int bytes);
+  // Code that was compiled while the program runs (kernels/jit/): machine code, or PTX with its
+  // end. Null: the runtime is older than 12.8 and has no such calls. Libraries are never unloaded.
+  int (*load_code)(void** library, const void* code);
+  int (*find_kernel)(void** kernel, void* library, const char* name);
+  int (*parameter)(const void* kernel, size_t i, size_t* bytes);  // an error: it has no such one
+  int (*launch_kernel)(const void* kernel, const unsigned (&blocks)[3],
+                       const unsigned (&threads)[3], void** arguments, size_t shared, void* stream);
   // A function of libcuda by name, which is not linked; null where the driver has none.
   void* (*driver_function)(const char* name);
   int (*last_error)();  // reads and clears the thread's last error

@@ -14,6 +14,8 @@ static_assert(int(kCudaUnloading) == int(cudaErrorCudartUnloading));
 static_assert(int(kCudaStubLibrary) == int(cudaErrorStubLibrary));
 static_assert(int(kCudaInsufficientDriver) == int(cudaErrorInsufficientDriver));
 static_assert(int(kCudaNoDevice) == int(cudaErrorNoDevice));
+static_assert(int(kCudaInvalidImage) == int(cudaErrorInvalidKernelImage));
+static_assert(int(kCudaInvalidPtx) == int(cudaErrorInvalidPtx));
 static_assert(int(kCudaNoKernelImage) == int(cudaErrorNoKernelImageForDevice));
 static_assert(int(kCudaEcc) == int(cudaErrorECCUncorrectable));
 static_assert(int(kCudaNvlink) == int(cudaErrorNvlinkUncorrectable));
@@ -94,6 +96,32 @@ int capture_size(void* s, size_t* nodes) {
   return made ? cudaGraphGetNodes(made, nullptr, nodes) : cudaErrorStreamCaptureInvalidated;
 }
 
+#if CUDART_VERSION >= 12080
+int load_code(void** library, const void* code) {
+  return cudaLibraryLoadData(reinterpret_cast<cudaLibrary_t*>(library), code, nullptr, nullptr, 0,
+                             nullptr, nullptr, 0);
+}
+int find_kernel(void** kernel, void* library, const char* name) {
+  return cudaLibraryGetKernel(reinterpret_cast<cudaKernel_t*>(kernel),
+                              static_cast<cudaLibrary_t>(library), name);
+}
+int parameter(const void* kernel, size_t i, size_t* bytes) {
+  size_t offset = 0;
+  return cudaFuncGetParamInfo(kernel, i, &offset, bytes);
+}
+// A handle of cudaLibraryGetKernel() is launched as a function is.
+int launch_kernel(const void* kernel, const unsigned (&blocks)[3], const unsigned (&threads)[3],
+                  void** arguments, size_t shared, void* s) {
+  return cudaLaunchKernel(kernel, dim3(blocks[0], blocks[1], blocks[2]),
+                          dim3(threads[0], threads[1], threads[2]), arguments, shared, stream(s));
+}
+#else
+constexpr decltype(CudaApi::load_code) load_code = nullptr;
+constexpr decltype(CudaApi::find_kernel) find_kernel = nullptr;
+constexpr decltype(CudaApi::parameter) parameter = nullptr;
+constexpr decltype(CudaApi::launch_kernel) launch_kernel = nullptr;
+#endif
+
 constexpr CudaApi kApi = {
     .driver_version = [](int* v) { return int(cudaDriverGetVersion(v)); },
     .runtime_version = [](int* v) { return int(cudaRuntimeGetVersion(v)); },
@@ -155,6 +183,10 @@ constexpr CudaApi kApi = {
           return int(
               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
         },
+    .load_code = load_code,
+    .find_kernel = find_kernel,
+    .parameter = parameter,
+    .launch_kernel = launch_kernel,
     .driver_function = driver_function,
     .last_error = [] { return int(cudaGetLastError()); },
     .error_text = [](int code) { return cudaGetErrorString(cudaError_t(code)); },

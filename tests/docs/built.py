@@ -142,7 +142,7 @@ def check_readers():
     text = (ROOT / "SECURITY.md").read_text()
     listed = set(re.findall(r"^\|[^|]*\| `(\w+)", text.split("## Readers")[1], re.M))
     there = set()
-    for folder in ("core", "data", "nn", "autograd"):
+    for folder in ("core", "data", "nn", "autograd", "kernels"):
         for header in (ROOT / folder).rglob("*.h"):
             source = header.read_text()
             there |= set(re.findall(r"WT_API [\w:<>]+ ((?:read|load)_\w+)\(const std::string& path", source))

@@ -25,6 +25,7 @@
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
+#include "warptape/kernels/jit/cache_file.h"
 #include "warptape/nn/gguf.h"
 #include "warptape/nn/weights/weight_index.h"
 #include "warptape/tests/support/temp_dir.h"
@@ -221,6 +222,14 @@ bool takes_onnx(std::string_view file) {
     // A number that is packed as a varint has a byte, and eight in memory.
     require(bytes <= 8 * file.size(), "no more than the file has");
     require(u64(g.nodes()) <= file.size() && !g.results().empty(), "a byte a node");
+  });
+}
+
+bool takes_kernel(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const auto code = jit::read_kernel_file(path, "the key");
+    if (code)
+      require(code->entry.size() + code->code.size() + 47 == file.size(), "the whole of it");
   });
 }
 

@@ -16,6 +16,8 @@ bool takes_csv(std::string_view file);
 bool takes_gguf(std::string_view file);
 bool takes_idx(std::string_view file);
 bool takes_image(std::string_view file);
+// A compiled kernel, for whatever key.
+bool takes_kernel(std::string_view file);
 bool takes_lines(std::string_view file);
 bool takes_lmdb(std::string_view file);
 bool takes_npy(std::string_view file);

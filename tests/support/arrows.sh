@@ -6,8 +6,8 @@ cd "${1:-$(dirname "$0")/../..}"
 
 # A kind of file, and what it may include beside its own kind and core. In kernels/: contracts (x.h),
 # the rooms that all share (common, cpu, device, cuda, simt, dispatch; kernels/run*.h are dispatch's
-# face), and in the room of a family: shared (x.h), references (x.cpp), fast (x_cpu.*), sources (x.cu,
-# x.cuh), vendor (x_cublas.cpp, x_cudnn.cpp). A path with a dot is that one file.
+# face; jit, which compiles at run time), and in the room of a family: shared (x.h), references
+# (x.cpp), fast (x_cpu.*), sources (x.cu, x.cuh), vendor (x_cublas.cpp, x_cudnn.cpp). A path with a dot is that one file.
 kinds='
 core
 common      contract.h
@@ -17,12 +17,13 @@ cpu         common contracts
 device      common contracts simt/simt.h
 simt        device/launch.cuh
 cuda        contract.h
+jit         contract.h cuda
 dispatch    common contracts cuda simt
 references  common contracts shared dispatch
 fast        common contracts shared dispatch cpu
 sources     common contracts shared dispatch device simt/simt.h
 vendor      common contracts shared dispatch cuda
-autograd    contracts dispatch
+autograd    contracts dispatch jit
 nn          contracts dispatch autograd
 data        contracts dispatch
 optim       contracts dispatch autograd nn
@@ -58,7 +59,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include "warptape/' --include='*.h' --inclu
     function room_of(path, parts, n) {
       n = split(path, parts, "/")
       if (n < 3 || parts[1] == "core" || parts[2] == "ops") return ""
-      if (parts[1] == "kernels" && parts[2] ~ /^(common|cpu|device|cuda|simt|dispatch)$/) return ""
+      if (parts[1] == "kernels" && parts[2] ~ /^(common|cpu|device|cuda|jit|simt|dispatch)$/) return ""
       return parts[1] "/" parts[2]
     }
     function kind_of(path, parts, n) {

@@ -302,6 +302,45 @@ struct FakeCalls {
     WT_FAKE_ENTER(allow_shared);
     return bytes > f().shared_bytes ? last_cuda_error = 1 : 0;
   }
+  static int load_code(void** library, const void* code) {
+    WT_FAKE_ENTER(load_code);
+    const std::string text = static_cast<const char*>(code);
+    if (!f().refuses.empty() && text.starts_with(f().refuses))
+      return last_cuda_error = kCudaInvalidPtx;
+    *library = &f();
+    return 0;
+  }
+  static int find_kernel(void** kernel, void*, const char* name) {
+    WT_FAKE_ENTER(find_kernel);
+    const auto at = f().kernels.find(name);
+    if (at == f().kernels.end()) return last_cuda_error = 500;
+    *kernel = &*at;
+    return 0;
+  }
+  using NamedCode = std::pair<const std::string, FakeCuda::Code>;
+  static int parameter(const void* kernel, size_t i, size_t* bytes) {
+    const auto& code = static_cast<const NamedCode*>(kernel)->second;
+    if (i >= code.parameters.size()) return last_cuda_error = 1;
+    *bytes = code.parameters[i];
+    return 0;
+  }
+  static int launch_kernel(const void* kernel, const unsigned (&b)[3], const unsigned (&t)[3],
+                           void** arguments, size_t shared, void* stream) {
+    WT_FAKE_ENTER(launch_kernel);
+    const auto& [name, code] = *static_cast<const NamedCode*>(kernel);
+    f().launched.push_back(str(name, " (", b[0], ",", b[1], ",", b[2], ") (", t[0], ",", t[1], ",",
+                               t[2], ") ", shared, " ", f().name_of(stream)));
+    std::vector<std::string> values;
+    for (size_t i = 0; i < code.parameters.size(); ++i)
+      values.emplace_back(static_cast<const char*>(arguments[i]), code.parameters[i]);
+    const auto run = [values, run = code.run] {
+      std::vector<const void*> pointers;
+      for (const std::string& v : values) pointers.push_back(v.data());
+      if (run) run(pointers);
+    };
+    f().push(stream, {.run = run, .waits_for = nullptr});
+    return 0;
+  }
   static void* driver_function(const char*) { return f().driver_function; }
   static int last_error() { return std::exchange(last_cuda_error, 0); }
   static const char* error_text(int code) {
@@ -345,6 +384,10 @@ static constexpr CudaApi kFake = {
     .launch_graph = FakeCalls::launch_graph,
     .free_exec = FakeCalls::free_exec,
     .allow_shared = FakeCalls::allow_shared,
+    .load_code = FakeCalls::load_code,
+    .find_kernel = FakeCalls::find_kernel,
+    .parameter = FakeCalls::parameter,
+    .launch_kernel = FakeCalls::launch_kernel,
     .driver_function = FakeCalls::driver_function,
     .last_error = FakeCalls::last_error,
     .error_text = FakeCalls::error_text,

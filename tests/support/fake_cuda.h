@@ -64,6 +64,17 @@ class FakeCuda {
   // What the code under test did wrong: freed memory in use, copied outside live memory, ...
   const std::vector<std::string>& violations() const { return violations_; }
 
+  // Code that is loaded: `kernels` says what it may have, by parameters' bytes and what it does
+  // with pointers to its arguments when it runs. Code that begins with what `refuses` has is not
+  // loaded.
+  struct Code {
+    std::vector<size_t> parameters;
+    std::function<void(const std::vector<const void*>&)> run;
+  };
+  std::map<std::string, Code> kernels;
+  std::string refuses;
+  std::vector<std::string> launched;  // "scale (4,1,1) (256,1,1) 0 s1"
+
   const wt::CudaApi& api() const;
   int driver_version = 13000, runtime_version = 13000;
   int major = 9, minor = 0;

@@ -27,6 +27,38 @@ TEST_CASE("emulated runtime: properties are those of the named GPU") {
   FAILS(cudaSetDevice(-1), cudaErrorInvalidDevice);
 }
 
+TEST_CASE("emulated runtime: PTX is loaded and launched by its name, machine code is refused") {
+  constexpr const char* kText =
+      ".version 8.0\n.target sm_80\n.address_size 64\n"
+      ".visible .entry put(.param .u64 at, .param .u32 value) {\n"
+      ".reg .b64 %rd<3>;\n.reg .b32 %r<2>;\n"
+      "ld.param.u64 %rd1, [at];\nld.param.u32 %r1, [value];\n"
+      "cvta.to.global.u64 %rd2, %rd1;\nst.global.u32 [%rd2], %r1;\nret;\n}\n";
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t kernel = nullptr;
+  OK(cudaLibraryLoadData(&library, kText, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  FAILS(cudaLibraryGetKernel(&kernel, library, "other"), cudaErrorSymbolNotFound);
+  OK(cudaLibraryGetKernel(&kernel, library, "put"));
+  size_t offset = 0, bytes = 0;
+  OK(cudaFuncGetParamInfo(kernel, 1, &offset, &bytes));
+  CHECK(bytes == 4);
+  FAILS(cudaFuncGetParamInfo(kernel, 2, &offset, &bytes), cudaErrorInvalidValue);
+  int* memory = nullptr;
+  int value = 7, back = 0;
+  OK(cudaMalloc(reinterpret_cast<void**>(&memory), sizeof back));
+  void* arguments[] = {&memory, &value};
+  OK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0,
+                      nullptr));
+  OK(cudaMemcpy(&back, memory, sizeof back, cudaMemcpyDeviceToHost));
+  CHECK(back == 7);
+  OK(cudaFree(memory));
+  FAILS(cudaLibraryLoadData(&library,
+                            "\x7f"
+                            "ELF\2\1\1",
+                            nullptr, nullptr, 0, nullptr, nullptr, 0),
+        cudaErrorNoKernelImageForDevice);
+}
+
 TEST_CASE("emulated runtime: every error has a name and a text of its own") {
   std::set<std::string> names;
   for (int i = 0; i < 1000; ++i) {

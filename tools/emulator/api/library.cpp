@@ -9,7 +9,7 @@ using namespace emu;
 
 namespace {
 
-constexpr u32 kFatBinary = 0xba55ed50, kFatWrapper = 0x466243b1;
+constexpr u32 kFatBinary = 0xba55ed50, kFatWrapper = 0x466243b1, kElf = 0x464c457f;
 std::vector<Module*>& libraries() {
   static auto* all = new std::vector<Module*>;
   return *all;
@@ -27,6 +27,10 @@ cudaError_t with_library(const char* name, cudaLibrary_t library, F&& f) {
 cudaError_t load_image(cudaLibrary_t* library, const void* code) {
   u32 magic = 0;
   std::memcpy(&magic, code, sizeof magic);
+  if (magic == kElf) {
+    note("a module has machine code, and the emulator runs PTX only");
+    return cudaErrorNoKernelImageForDevice;
+  }
   Module* m = magic == kFatBinary || magic == kFatWrapper
                   ? add_module(code)
                   : add_module_of_text(static_cast<const char*>(code), code);
