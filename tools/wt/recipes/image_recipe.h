@@ -31,6 +31,9 @@ models::AnyModel any_model(const M& net) {
 
 // Shapes of a batch of such images [channels, height, width], on the meta device.
 data::Batch meta_images(i64 batch, const Shape& image);
+// Every other one of images [N, C, H, W], as seen in a mirror. Which ones dropout draws: its calls
+// are counted on the device, so a captured step draws anew each time.
+Tensor some_mirrored(const Tensor& images);
 // --data synthetic: patterns of the same shape that need no file.
 RecipeData synthetic_images(const Shape& image);
 i64 synthetic_images_bytes(const Shape& image);

@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "warptape/autograd/ops/arrange.h"
-#include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/loss.h"
-#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/data/cifar.h"
@@ -31,12 +28,8 @@ class Cifar : public Images<data::Cifar10> {
         flip_(s.flag("flip", true)) {
     set_settings(s, "cifar");
   }
-  // In training every other image is mirrored. Which ones dropout draws: its calls are counted on
-  // the device, so a captured step draws anew each time.
   Tensor logits(const Tensor& x) override {
-    if (!flip_ || !net_.is_training()) return net_(x);
-    const Tensor mirrored = gt(dropout(ones({x.size(0), 1, 1, 1}, {.device = x.device()}), 0.5), 0);
-    return net_(where(mirrored, flip(x, {-1}), x));
+    return net_(flip_ && net_.is_training() ? some_mirrored(x) : x);
   }
   Shape image_shape() const override { return {3, 32, 32}; }
   RecipeDefaults defaults() const override {

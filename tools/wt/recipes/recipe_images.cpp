@@ -1,6 +1,9 @@
 // fashion, and what it has in common with cifar.
 #include <numeric>
 
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/synthetic.h"
@@ -65,6 +68,11 @@ data::Batch meta_images(i64 batch, const Shape& image) {
       empty({batch}, {.dtype = DType::i64, .device = Device::meta()})};
 }
 
+Tensor some_mirrored(const Tensor& images) {
+  const Tensor drawn = dropout(ones({images.size(0), 1, 1, 1}, {.device = images.device()}), 0.5);
+  return where(gt(drawn, 0), flip(images, {-1}), images);
+}
+
 RecipeData synthetic_images(const Shape& image) {
   const auto images = [&](i64 samples, i64 first) {
     return data::SyntheticImages{{.samples = samples,
@@ -100,10 +108,13 @@ class Fashion : public Images<data::FashionMnist> {
                                   .hidden = 128,
                                   .dropout = 0.25}),
                "fashion needs --data FOLDER with the IDX files of Fashion-MNIST or MNIST"),
-        digits_(s.choice("classes", {"fashion", "digits"}) == "digits") {
+        digits_(s.choice("classes", {"fashion", "digits"}) == "digits"),
+        flip_(s.flag("flip", false)) {
     set_settings(s, "fashion");
   }
-  Tensor logits(const Tensor& x) override { return net_(x); }
+  Tensor logits(const Tensor& x) override {
+    return net_(flip_ && net_.is_training() ? some_mirrored(x) : x);
+  }
   Shape image_shape() const override { return {1, 28, 28}; }
   std::vector<std::string> class_names() const override {
     if (!digits_) return Images::class_names();
@@ -114,7 +125,7 @@ class Fashion : public Images<data::FashionMnist> {
   }
 
  private:
-  bool digits_;
+  bool digits_, flip_;
 };
 
 }  // namespace

@@ -196,3 +196,35 @@ TEST_CASE(
   CHECK(is(23, 1));
   CHECK(is(99, 1 - 0.93 * 76 / 77));
 }
+
+TEST_CASE("fashion and cifar: some images are mirrored in training, none is when it is judged",
+          "[images]") {
+  manual_seed(7);
+  for (const char* name : {"fashion", "cifar"}) {
+    CAPTURE(name);
+    const auto r = tools::find_recipe(name).make(
+        tools::Settings({"model=mlp", "width=8", "dropout=0", "flip=true"}));
+    Shape shape = r->image_shape();
+    shape.insert(shape.begin(), 32);
+    const Tensor x = rand(shape);
+    r->model().eval();
+    const std::vector<float> as_it_is = r->logits(x).to_vector<float>(),
+                             mirrored = r->logits(flip(x, {-1})).to_vector<float>();
+    CHECK(as_it_is != mirrored);
+    r->model().train();
+    const std::vector<float> seen = r->logits(x).to_vector<float>();
+    int kept = 0, turned = 0;
+    for (size_t i = 0; i < 32; ++i) {
+      const auto same = [&](const std::vector<float>& of) {
+        return std::equal(seen.begin() + std::ptrdiff_t(10 * i),
+                          seen.begin() + std::ptrdiff_t(10 * i + 10),
+                          of.begin() + std::ptrdiff_t(10 * i));
+      };
+      kept += same(as_it_is);
+      turned += same(mirrored);
+    }
+    CHECK(kept + turned == 32);
+    CHECK(kept > 4);
+    CHECK(turned > 4);
+  }
+}
