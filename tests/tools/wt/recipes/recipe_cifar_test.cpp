@@ -1,9 +1,11 @@
 // The recipe cifar with the networks that are known by name: what training is shown of the images,
 // how the speed-run network begins, and that a run learns and goes on as if nothing had happened.
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <set>
 
+#include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -204,9 +206,8 @@ TEST_CASE("fashion and cifar: some images are mirrored in training, none is when
     CAPTURE(name);
     const auto r = tools::find_recipe(name).make(
         tools::Settings({"model=mlp", "width=8", "dropout=0", "flip=true"}));
-    Shape shape = r->image_shape();
-    shape.insert(shape.begin(), 32);
-    const Tensor x = rand(shape);
+    const Shape image = r->image_shape();
+    const Tensor x = rand({32, image[0], image[1], image[2]});
     r->model().eval();
     const std::vector<float> as_it_is = r->logits(x).to_vector<float>(),
                              mirrored = r->logits(flip(x, {-1})).to_vector<float>();
