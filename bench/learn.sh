@@ -44,7 +44,7 @@ learn() {
     "$wt" train "$@" --seed "$seed" --quiet --out "$here/$name-$seed" >"$here/out"
     says=$(verdict "$(field "$key") $condition") || bad=1
     accuracy=$(field accuracy)
-    printf '%-12s %5d %10.4f %10s %8.0f %8s\n' "$name" "$seed" "$(field eval_loss)" \
+    printf '%-12s %5d %10.5g %10s %8.0f %8s\n' "$name" "$seed" "$(field eval_loss)" \
       "$([ -n "$accuracy" ] && printf %.4f "$accuracy" || echo -)" "$(field seconds)" "$says"
   done
 }

@@ -47,6 +47,10 @@ def is_learn(f):
     return f.text.startswith("bench/learn.sh ")
 
 
+def losses_of(of):
+    return range_of(of, "{:.4f}" if min(of) >= 0.01 else "{:.2g}")  # a recipe's own measure may be small
+
+
 def accuracies(of):
     return "-" if None in of else range_of(of, "{:.2f}")
 
@@ -68,7 +72,7 @@ def learn(f):
             bad.append(line)
     if not losses:
         f.fail("no row of bench/learn.sh")
-    lines = [(name, len(of), range_of([x for x, _ in of], "{:.4f}"), accuracies([a for _, a in of]))
+    lines = [(name, len(of), losses_of([x for x, _ in of]), accuracies([a for _, a in of]))
              for name, of in losses.items()]  # fmt: skip
     said = [table(("recipe", "seeds", "loss", "accuracy %"), lines)]
     words = f"Of the words that a trained charlm writes {range_of(known, '{:.0f}')} % are words of its text. " if known else ""
