@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "warptape/core/error.h"
 #include "warptape/core/input_file.h"
@@ -28,7 +29,8 @@ struct Compiled {
 };
 struct Kernels {
   std::mutex mutex{};  // held while one compiles: who wants the same one waits for it
-  std::map<std::string, Compiled*> by_key{};
+  std::map<std::string, std::unique_ptr<Compiled>> by_key{};  // for the life of the process
+  std::vector<std::unique_ptr<Compiled>> forgotten{};         // a launch may still hold one
   Counts counts{};
 };
 Kernels& kernels() {
@@ -79,7 +81,7 @@ Compiled& compiled(const KernelSource& s, const std::string& arch) {
     ++all.counts.compiled;
     keep_code(path, key, made->code);
   }
-  return *(all.by_key[key] = made.release());  // for the life of the process
+  return *(all.by_key[key] = std::move(made));
 }
 
 std::string kernel_title(const std::string& name) { return str("[kernel ", printable(name), "]"); }
@@ -151,6 +153,7 @@ Counts counts() {
 
 void forget_kernels() {
   const std::lock_guard lock(kernels().mutex);
+  for (auto& [key, c] : kernels().by_key) kernels().forgotten.push_back(std::move(c));
   kernels().by_key.clear();
   kernels().counts = {};
   generation.fetch_add(1);

@@ -25,9 +25,9 @@ const char* const kText = "__global__ void scale(float* y, const float* x, float
 
 struct Stage {
   Environment cache{"WT_KERNEL_CACHE", "off"};
+  std::vector<double> seen;  // a and n of each launch that ran, which may be when `cuda` ends
   FakeCuda cuda{2};
   FakeNvrtc nvrtc;
-  std::vector<double> seen;  // a and n of each launch that ran
   Stage() {
     const auto run = [this](const std::vector<const void*>& p) {
       seen.push_back(*static_cast<const float*>(p[2]));
