@@ -73,6 +73,7 @@ class RecipePatient {
       TrainOptions o = o_;
       o.graph = true;
       captured_ = std::make_unique<RecipeTraining>(o, d_, recipe_, total_);
+      captured_->without_rounds();
     }
     (void)captured_->step(last_);
   }

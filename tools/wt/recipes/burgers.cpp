@@ -84,7 +84,7 @@ i64 burgers_values(const std::string& data) {
   return i64(axis_in(data, "x.npy", -1, 1).size() * axis_in(data, "t.npy", 0, 1).size());
 }
 
-BurgersField exact_burgers() {
+static BurgersField compute_burgers() {
   BurgersField f;
   for (size_t i = 0; i < kPlaces; ++i) f.x.push_back(-1 + 2 * double(i) / (kPlaces - 1));
   for (size_t k = 0; k < kTimes; ++k) f.t.push_back(double(k) / 100);
@@ -92,6 +92,11 @@ BurgersField exact_burgers() {
     for (const double t : f.t)
       f.u.push_back(t == 0 ? -std::sin(std::numbers::pi * x) : cole_hopf(x, t));
   return f;
+}
+
+const BurgersField& exact_burgers() {
+  static const BurgersField field = compute_burgers();
+  return field;
 }
 
 CollocationPoints::CollocationPoints(i64 points, u64 seed, DType dtype)
