@@ -57,15 +57,15 @@ TEST_CASE("gpt2 learns Tiny Shakespeare at its reduced size") {
   o.data = text;
   o.batch = 16;
   o.steps = 150;
-  o.lr = 5e-3;
+  o.lr = 2e-3;
   o.warmup = 15;
   o.eval_every = o.save_every = 150;
   CHECK(tools::train(o) == 0);
   const tools::RunHistory run = tools::read_metrics(o.out + "/metrics.jsonl");
   REQUIRE(run.evals.size() == 2);
   CHECK(std::abs(run.evals[0].eval_loss - std::log(512)) < 0.1);  // it begins knowing nothing
-  CHECK(run.evals[1].eval_loss < 5);  // four seeds end at 4.43 to 4.75 (docs/wt.md)
-  // The tokens by themselves: what is below has been learnt from those before.
+  // The tokens by themselves, 5.12: what is below has been learnt from those before. Five seeds
+  // end at 4.45 to 4.53 (docs/wt.md).
   const tools::TrainedModel t = tools::load_trained(o.out, "cpu");
   const tools::RecipeData data = t.recipe->load(text);
   CHECK(run.evals[1].eval_loss < data.baseline->loss - 0.4);
