@@ -130,6 +130,11 @@ namespace detail {
 void add_into(TensorImpl* dst, const TensorImpl* src);
 void add_into(const View& dst, const TensorImpl* src);  // the version is the caller's business
 void copy_into(TensorImpl* dst, const TensorImpl* src);
+// Nobody else sees this tensor, or its memory.
+inline bool is_sole(const TensorImpl* p) {
+  return p->refs.sole() && p->storage->refs.sole() && p->geometry.dense && p->flags == 0 &&
+         !p->storage->borrowed && !p->node;
+}
 // have += t, reusing either where nobody else sees it; recorded when mode.grad.
 void accumulate(TensorImpl*& have, Tensor t);
 }  // namespace detail

@@ -189,9 +189,7 @@ static void accumulate_leaf(Leaf* l, Tensor t) {
     detail::copy_into(l->grad, t.impl());
   } else {
     TensorImpl* p = t.impl();
-    const bool adopt = p->refs.sole() && p->storage->refs.sole() && p->geometry.dense &&
-                       p->flags == 0 && !p->storage->borrowed && !p->node;
-    if (adopt) {
+    if (detail::is_sole(p)) {
       l->grad = t.release_impl();
     } else {
       l->grad = new_like(p);

@@ -16,7 +16,8 @@ struct CounterOptions {
   bool defaults = false;            // only what `run` chooses
   DType dtype = DType::f32;
   Scale scale = Scale::small;
-  int shape = -1;  // of the row's; -1: all
+  int shape = -1;      // of the row's; -1: all
+  bool lines = false;  // which line makes an access
 };
 
 // Sums over accesses.
@@ -38,12 +39,9 @@ struct CounterRow {
   double asked() const { return 32 * (loads.units + stores.units); }
 };
 
-void count_kernels(const CounterOptions& o, const std::function<void(const CounterRow&)>& done);
+// One launch. `lines`: as of simt_stop_counting().
+CounterRow count_variant(const Problem& p, const VariantRun& v, bool lines = true);
 
-// The accesses beside the lines of their kernels. `find` gives a file's lines by the path that
-// debug information has for it; none: the places without their text.
-std::string annotated_listing(
-    const CounterRow& row,
-    const std::function<std::vector<std::string>(const std::string& path)>& find);
+void count_kernels(const CounterOptions& o, const std::function<void(const CounterRow&)>& done);
 
 }  // namespace wt::bench

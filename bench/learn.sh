@@ -41,7 +41,7 @@ learn() {
   local name=$1 seeds=$2 key=$3 condition=$4 seed says accuracy
   shift 4
   for seed in $(seq "$seeds"); do
-    "$wt" train "$@" --seed "$seed" --quiet --out "$here/$name-$seed" >"$here/out"
+    "$wt" train "$@" --eval-batches 0 --seed "$seed" --quiet --out "$here/$name-$seed" >"$here/out"
     says=$(verdict "$(field "$key") $condition") || bad=1
     accuracy=$(field accuracy)
     printf '%-12s %5d %10.5g %10s %8.0f %8s\n' "$name" "$seed" "$(field eval_loss)" \

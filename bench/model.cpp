@@ -148,6 +148,10 @@ std::vector<MachineCode> machine_code(std::string_view table) {
     };
     rows.push_back({.kernel = words[0],
                     .pipe = cell["pipe"],
+                    .mix = cell["mix"],
+                    .registers = number("regs"),
+                    .stack = number("stack"),
+                    .store = number("st"),
                     .block = number("bound") > 0 ? number("bound") : kBlockIfUnbound,
                     .resident = number("resident"),
                     .load = number("ld"),

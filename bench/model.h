@@ -9,8 +9,10 @@ namespace wt::bench {
 
 // A row of bench/sass/sm_90a.txt.
 struct MachineCode {
-  std::string kernel;  // softmax_warp<f32,4,32>
-  std::string pipe;    // the busiest
+  std::string kernel;                          // softmax_warp<f32,4,32>
+  std::string pipe;                            // the busiest
+  std::string mix;                             // "alu:12,lsu:2": instructions of a turn by pipe
+  double registers = 0, stack = 0, store = 0;  // of a thread; store: bytes of the widest
   double block = 0, resident = 0, load = 0, reads = 0, writes = 0, flight_kib = 0;
   double slots = 0, clocks = 0, calls = 0;           // a KiB; calls: a turn
   double products = 0, shared_loads = 0, ahead = 0;  // products 0: no product

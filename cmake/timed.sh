@@ -7,32 +7,39 @@
 # When ccache answers from its cache nothing is measured: the figures of the compilation that filled
 # the cache are looked up instead, so a warm cache hides no slow file. (A statistic "..._storage_hit"
 # is no answer: it may be the list of what was compiled before.)
+# Ten times as many compilations are answered as are made: then only rm is started here.
 log=$1
 shift
-here=$(dirname "$0")
+here=${0%/*}
 object=unknown
 args=("$@")
 for ((i = 0; i < ${#args[@]}; i++)); do
   if [ "${args[i]}" = -o ]; then object=${args[i + 1]}; fi
 done
 memory=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}/warptape-compile-times/${object//\//_}
-stats=$(mktemp)
+stats=${TMPDIR:-/tmp}/warptape-timed.$$
+[ ! -e "$stats" ] || rm -f "$stats"  # of one that was killed
 TIMEFORMAT='%U %S'
 
 exec 3>&1 4>&2
 export CCACHE_STATSLOG=$stats
 spent=$({ time "$@" >&3 2>&4; } 2>&1)
 rc=$?
-seconds=$(awk '{printf "%.2f", $1 + $2}' <<<"${spent##*$'\n'}")
-slow=1
-if grep -qE '^(direct|preprocessed)_cache_hit' "$stats" 2>/dev/null; then
-  [ -r "$memory" ] && read -r seconds slow <"$memory"
+seconds=${spent##*$'\n'} slow=1 said=
+[ ! -e "$stats" ] || said=$(<"$stats")
+hit=0
+[[ $'\n'$said =~ $'\n'(direct|preprocessed)_cache_hit ]] && hit=1
+if [ $hit = 1 ] && [ -r "$memory" ]; then
+  read -r seconds slow <"$memory"
 else
+  seconds=$(awk '{printf "%.2f", $1 + $2}' <<<"$seconds")
+fi
+if [ $hit = 0 ]; then
   if [ "${seconds%.*}" -ge "${WARPTAPE_SLOW_FILE:-10}" ]; then slow=$("$here/slowness.sh" 3); fi
-  if [ -s "$stats" ] && [ $rc -eq 0 ]; then
+  if [ -n "$said" ] && [ $rc -eq 0 ]; then
     mkdir -p "${memory%/*}" && echo "$seconds $slow" >"$memory"
   fi
 fi
-rm -f "$stats"
+[ ! -e "$stats" ] || rm -f "$stats"
 echo "$seconds $object $slow" >>"$log"
 exit $rc

@@ -14,8 +14,9 @@
 
 namespace wt::data {
 
+// How much cache_in_ram() keeps.
 struct CacheOptions {
-  // Of the samples' tensors; keeping books about them takes some tens of bytes a sample more.
+  // Bytes of the samples' tensors; keeping books about them takes some tens of bytes a sample more.
   i64 bytes = i64{4} << 30;
 };
 
@@ -59,7 +60,7 @@ class WT_API RowCache {
 
 }  // namespace detail
 
-// Made by cache_in_ram().
+// A dataset over another whose samples it keeps. Made by cache_in_ram().
 template <Dataset D>
 class Cached {
   using Item = BatchOf<D>;
@@ -68,16 +69,24 @@ class Cached {
                 "and a default");
 
  public:
+  // An empty cache over `dataset`. Throws UsageError for a negative number of bytes.
   Cached(D dataset, const CacheOptions& o)
       : dataset_(std::make_shared<const D>(std::move(dataset))),
         cache_(std::make_shared<detail::RowCache>(o.bytes)) {}
+  // The dataset's number of samples.
   i64 size() const { return i64(dataset_->size()); }
+  // The dataset's version; 0 where it has none.
   u64 version() const { return detail::version_of(*dataset_); }
+  // The dataset without its cache.
   const D& dataset() const { return *dataset_; }
-  i64 cached() const { return cache_->samples(); }      // samples kept
-  i64 cached_bytes() const { return cache_->bytes(); }  // of their rows
+  // The number of samples that are kept by now.
+  i64 cached() const { return cache_->samples(); }
+  // Bytes of the kept samples' tensors, at most CacheOptions::bytes.
+  i64 cached_bytes() const { return cache_->bytes(); }
 
-  // Throws IndexError, and what the dataset throws.
+  // The samples as the dataset gave them first, [n, ...]; those that are not kept are read now, all
+  // in one call. Throws IndexError, ShapeError or DtypeError for rows that do not fit into one
+  // batch, PlacementError for tensors that are not on the cpu, and what the dataset throws.
   Item batch(std::span<const i64> samples, i64 epoch = 0) const {
     const i64 n = size();
     for (i64 i : samples) detail::check_sample("Cached", i, n);

@@ -19,17 +19,24 @@ class Subset {
   // Throws IndexError for an index that the dataset does not have.
   Subset(D dataset, std::vector<i64> indices)
       : Subset(std::make_shared<const D>(std::move(dataset)), std::move(indices)) {}
-  // Of a dataset that is shared with others.
+  // Of a dataset that is shared with others. Throws IndexError as above.
   Subset(std::shared_ptr<const D> dataset, std::vector<i64> indices)
       : dataset_(std::move(dataset)),
         indices_(std::make_shared<const std::vector<i64>>(std::move(indices))) {
     for (i64 i : *indices_) detail::check_sample("Subset", i, dataset_->size());
   }
+  // The length of the list.
   i64 size() const { return i64(indices_->size()); }
+  // Whether the dataset says that it is in memory.
   bool in_memory() const { return detail::memory_of(*dataset_) == detail::InMemory::yes; }
+  // The dataset's version; 0 where it has none.
   u64 version() const { return detail::version_of(*dataset_); }
+  // The list: place in the subset to index in the dataset.
   const std::vector<i64>& indices() const { return *indices_; }
+  // The whole dataset.
   const D& dataset() const { return *dataset_; }
+  // What the dataset's batch() gives for the samples at these places of the list. Throws
+  // IndexError, also where the dataset has become too small, and what the dataset throws.
   BatchOf<D> batch(std::span<const i64> samples, i64 epoch = 0) const {
     std::vector<i64> of_dataset;
     of_dataset.reserve(samples.size());
@@ -51,19 +58,28 @@ class Subset {
 // resident, and batch_at() and device() are its own; others throw UsageError there.
 class WT_API AnyDataset {
  public:
+  // A dataset of any type whose batch() gives a Batch; it is moved in.
   // Its own type is ruled out first: whether it is a dataset depends on whether it can be copied.
   template <class D>
   requires(!std::same_as<D, AnyDataset> && Dataset<D> && std::same_as<BatchOf<D>, Batch>)
       AnyDataset(D dataset)  // NOLINT: implicit by design
       : held_(std::make_shared<const Held<D>>(std::move(dataset))) {}
+  // The number of samples that the dataset has now.
   i64 size() const { return held_->size(); }
+  // The dataset's version; 0 where it has none.
   u64 version() const { return held_->version(); }
+  // Whether the dataset says that it is in memory.
   bool in_memory() const { return held_->in_memory(); }
+  // The dataset's own batch, with what it throws.
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const {
     return held_->batch(samples, epoch);
   }
+  // Whether the dataset is a ResidentSet, so that device() and batch_at() may be called.
   bool is_resident() const { return held_->is_resident(); }
+  // Where a resident dataset lies. Throws UsageError for others.
   Device device() const { return held_->device(); }
+  // The batch at a place of an epoch's order, made on the device. Throws UsageError for datasets
+  // that are not resident.
   Batch batch_at(const BatchAt& at) const { return held_->batch_at(at); }
 
  private:
@@ -105,20 +121,26 @@ class WT_API AnyDataset {
 };
 
 // Datasets one after the other: PyTorch's ConcatDataset. They may have different types; samples
-// that come into one batch must have equal shapes and dtypes (ShapeError, DtypeError) and lie on
-// the cpu.
+// that come into one batch must have equal shapes and dtypes (ShapeError, DtypeError). A batch of
+// samples of several parts lies on the cpu, one of a single part where that part makes it.
 class WT_API Concat {
  public:
-  // Throws UsageError for none.
+  // The parts in this order. Throws UsageError for none.
   explicit Concat(std::vector<AnyDataset> parts);
+  // Datasets of Batch, of any types: Concat{first, second}.
   template <class First, class... Rest>
   requires((!std::same_as<First, Concat> || sizeof...(Rest) > 0) && Dataset<First> &&
            (Dataset<Rest> && ...)) explicit Concat(First first, Rest... rest)
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
+  // The sum of the parts' sizes, as they are now.
   i64 size() const;
-  bool in_memory() const;  // all parts are
+  // True if all parts say that they are in memory.
+  bool in_memory() const;
+  // The sum of the parts' versions.
   u64 version() const;
+  // Samples [n, ...] by their number over all parts. Throws IndexError, ShapeError or DtypeError
+  // for parts that do not fit into one batch, and what the parts throw.
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const;
 
  private:
@@ -126,8 +148,9 @@ class WT_API Concat {
   std::vector<AnyDataset> parts_;
 };
 
+// What random_split() draws by.
 struct RandomSplitOptions {
-  u64 seed = 0;
+  u64 seed = 0;  // with the number of samples it says which are in which part
 };
 namespace detail {
 // Lengths of the parts: the numbers themselves if they are integers, which must add up to n; else
@@ -137,7 +160,9 @@ WT_API std::vector<i64> split_lengths(std::span<const Scalar> parts, i64 n);
 WT_API std::vector<std::vector<i64>> split_indices(std::span<const Scalar> parts, i64 n, u64 seed);
 }  // namespace detail
 
-// Parts without overlap, by lengths or by fractions, drawn by (seed, number of samples) alone.
+// Parts without overlap, drawn by (seed, number of samples) alone: PyTorch's random_split. `parts`
+// are integers, lengths that add up to the dataset's size, or else fractions with a sum of 1,
+// rounded down, what is left over given to the first parts. Throws UsageError for others.
 template <Dataset D, size_t N>
 std::array<Subset<D>, N> random_split(D dataset, const Scalar (&parts)[N],
                                       const RandomSplitOptions& o = {}) {
@@ -160,10 +185,16 @@ class Collated {
                 "as const (several workers call it at once), with a batch that it may keep");
 
  public:
+  // The dataset and the function of its batches, both moved in.
   Collated(D dataset, F f) : dataset_(std::move(dataset)), f_(std::move(f)) {}
+  // The dataset's number of samples.
   i64 size() const { return dataset_.size(); }
+  // The dataset's version; 0 where it has none.
   u64 version() const { return detail::version_of(dataset_); }
+  // The dataset without f.
   const D& dataset() const { return dataset_; }
+  // f of the dataset's batch, with the samples' indices and the epoch where f takes them. Throws
+  // what the dataset and f throw.
   auto batch(std::span<const i64> samples, i64 epoch = 0) const {
     BatchOf<D> batch = detail::batch_of(dataset_, samples, epoch);
     if constexpr (std::invocable<const F&, BatchOf<D>, Samples, i64>)

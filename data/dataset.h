@@ -32,27 +32,30 @@ struct BatchAt;
 
 // Inputs and targets, samples along the first axis of both: `auto& [x, y] = batch`.
 struct Batch {
-  Tensor x;
-  Tensor y;
+  Tensor x;  // inputs, [n, ...]
+  Tensor y;  // targets, [n, ...]
 
+  // The number of samples n, which is the first size of x.
   i64 size() const { return x.size(0); }
-  // What TrainStep moves to the model's device.
+  // Pointers to x and y. What TrainStep moves to the model's device.
   std::array<Tensor*, 2> tensors() { return {&x, &y}; }
   // Samples [begin, begin + n), as views.
   Batch narrow(i64 begin, i64 n) const { return {x.narrow(0, begin, n), y.narrow(0, begin, n)}; }
+  // Both tensors on device d; they keep their dtypes.
   Batch to(Device d) const { return {x.to(d), y.to(d)}; }
 };
 
-// What it does comes first: asked whether a Loader of AnyDataset can be copied, the compiler asks
-// whether one could become an AnyDataset.
+// A copyable type with size() and batch(indices), as the beginning of this file says.
+// What it does is asked first: asked whether a Loader of AnyDataset can be copied, the compiler
+// asks whether one could become an AnyDataset.
 template <class D>
 concept Dataset = std::is_object_v<D> && requires(const D& d, std::span<const i64> indices) {
   { d.size() } -> std::convertible_to<i64>;
   { d.batch(indices) } -> std::movable;
 } && std::copy_constructible<D>;
 
-// Has get(i), or get(i, epoch), in batch()'s place: data/samples.h, whose Stacked makes it a
-// Dataset.
+// A copyable type with size() and get(i), or get(i, epoch), in batch()'s place: data/samples.h,
+// whose Stacked makes it a Dataset.
 template <class D>
 concept SampleSet = !Dataset<D> && std::copy_constructible<D> && requires(const D& d, i64 i) {
   { d.size() } -> std::convertible_to<i64>;
@@ -62,12 +65,12 @@ concept SampleSet = !Dataset<D> && std::copy_constructible<D> && requires(const 
 template <SampleSet D>
 class Stacked;
 
-// What a dataset's batch() gives.
+// The type that a dataset's batch() gives.
 template <Dataset D>
 using BatchOf = decltype(std::declval<const D&>().batch(std::span<const i64>()));
 
-// Lies on a device, where batch_at() makes the batch at a place of an epoch's order in one launch:
-// data/resident.h, whose BatchAt says which.
+// A Dataset that lies on a device(), where batch_at() makes the batch at a place of an epoch's
+// order in one launch: data/resident.h, whose BatchAt says which.
 template <class S>
 concept ResidentSet = Dataset<S> && requires(const S& s, const BatchAt& at) {
   { s.batch_at(at) } -> std::same_as<BatchOf<S>>;
@@ -132,13 +135,21 @@ WT_API Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const 
 // epochs.
 class WT_API TensorDataset {
  public:
+  // x [N, ...] and y [N, ...] of any dtypes; those that are not contiguous are copied. Throws
+  // ShapeError for first sizes that differ and for 0-d tensors.
   TensorDataset(Tensor x, Tensor y);
+  // A batch is a copy of rows: a Loader with workers = kAuto takes none.
   static constexpr bool in_memory = true;
+  // The number of rows N.
   i64 size() const { return x_.size(0); }
+  // Another number after each write to x or y.
   u64 version() const { return u64(x_.version()) + y_.version(); }
+  // The rows [n, ...] of these numbers, each tensor on its device. Throws IndexError.
   Batch batch(std::span<const i64> indices) const;
+  // The device of x.
   Device device() const { return x_.device(); }
-  // Throws PlacementError where x and y are on two devices.
+  // The rows at a place of an epoch's order, made in one launch on their device. Throws
+  // PlacementError where x and y are on two devices.
   Batch batch_at(const BatchAt& at) const;
 
  private:
@@ -151,19 +162,23 @@ class WT_API TensorDataset {
 template <size_t N>
 class TensorsDataset {
  public:
+  // N tensors [rows, ...] of any dtypes; those that are not contiguous are copied.
   template <std::same_as<Tensor>... T>
   requires(sizeof...(T) == N && N > 0) explicit TensorsDataset(T... tensors)
       : tensors_{std::move(tensors)...} {
     detail::prepare_rows("TensorsDataset", tensors_);
   }
+  // A batch is a copy of rows: a Loader with workers = kAuto takes none.
   static constexpr bool in_memory = true;
+  // The number of rows.
   i64 size() const { return tensors_[0].size(0); }
+  // Another number after each write to one of the tensors.
   u64 version() const {
     u64 sum = 0;
     for (const Tensor& t : tensors_) sum += t.version();
     return sum;
   }
-  // Throws IndexError.
+  // The rows [n, ...] of these numbers, each tensor on its device. Throws IndexError.
   std::array<Tensor, N> batch(std::span<const i64> indices) const {
     std::array<Tensor, N> rows;
     for (size_t i = 0; i < N; ++i)
@@ -177,6 +192,7 @@ class TensorsDataset {
 template <std::same_as<Tensor>... T>
 TensorsDataset(T...) -> TensorsDataset<sizeof...(T)>;
 
+// Which images FashionMnist reads, and what becomes of them.
 struct FashionMnistOptions {
   bool train = true;     // 60,000 images; else the 10,000 test images
   bool flatten = false;  // x [N, 784] instead of [N, 1, 28, 28]
@@ -190,16 +206,23 @@ struct FashionMnistOptions {
 // labels outside the classes; what the transform throws for images of this size.
 class WT_API FashionMnist {
  public:
+  // Reads both files from the folder `root`, and keeps 785 bytes an image.
   explicit FashionMnist(const std::string& root, const FashionMnistOptions& o = {});
-  bool in_memory() const { return transform_.empty(); }  // transforms are work for workers
+  // True without a transform; transforms are work for workers.
+  bool in_memory() const { return transform_.empty(); }
+  // The number of images, 60,000 or 10,000 for the original files.
   i64 size() const { return images_.size(0); }
+  // x f32 [n, 1, 28, 28], or as the options say, and y i64 [n]; the epoch counts for the transform
+  // alone. Throws IndexError.
   Batch batch(std::span<const i64> indices, i64 epoch = 0) const;
+  // The number of classes; labels are below it.
   static constexpr i64 kClasses = 10;
-  // Of Fashion-MNIST; those of MNIST are the digits.
+  // The ten names of Fashion-MNIST's classes, by label; those of MNIST are the digits.
   static const std::array<const char*, 10>& class_names();
-  // u8 [N, 1, 28, 28] as batch() gives it. Throws ShapeError or DtypeError for another tensor.
+  // Images u8 [N, 1, 28, 28], standardised as batch() does: f32 of that shape on the cpu. Throws
+  // ShapeError or DtypeError for another tensor.
   static Tensor prepare(const Tensor& images);
-  // Bytes that one in `root` will hold, from the headers of its files.
+  // Bytes that a set read from `root` will hold, from the headers of its files.
   static i64 bytes_of(const std::string& root, const FashionMnistOptions& o = {});
   // The same samples on a device, as u8, with the same batches; with options, of which mean, std,
   // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit, UsageError
@@ -215,27 +238,35 @@ class WT_API FashionMnist {
   u64 seed_;
 };
 
+// How TextBytes cuts a text into samples.
 struct TextBytesOptions {
-  i64 context = 16;
+  i64 context = 16;           // bytes of x, at least 1
   double begin = 0, end = 1;  // the part of the bytes that samples may touch
   i64 stride = 1;             // bytes from one sample to the next
   // y is the byte after each byte of x, [N, context]; else only the one after the last, [N].
   bool every_position = false;
 };
 // Bytes of text: sample i is x = bytes [s, s + context), s = i * stride, and y = what follows, both
-// i64. `begin` and `end` cut the text without overlap: the training part never shows a held-out
-// byte.
+// i64 in [0, 256). `begin` and `end` cut the text without overlap: the training part never shows a
+// held-out byte.
 class WT_API TextBytes {
  public:
-  // One file, or every file of a list joined in the given order.
+  // The bytes of one file, or of every file of a list joined in the given order. Throws DataError
+  // for what cannot be read and for a part without a single sample, UsageError for a context or a
+  // stride below 1 and for parts outside 0 <= begin <= end <= 1.
   explicit TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o = {});
+  // Bytes that are there already. Throws as above.
   explicit TextBytes(std::vector<u8> bytes, const TextBytesOptions& o = {});
-  // Other samples of the same text, whose memory they share.
+  // Other samples of the same text, whose memory they share. Throws as the constructor.
   TextBytes with(const TextBytesOptions& o) const;
+  // A batch is a copy of bytes: a Loader with workers = kAuto takes none.
   static constexpr bool in_memory = true;
+  // The number of samples whose context and next byte lie within the part, at least 1.
   i64 size() const { return count_; }
+  // x i64 [n, context], y i64 [n, context] with every_position, else [n]. Throws IndexError.
   Batch batch(std::span<const i64> indices) const;
-  std::span<const u8> bytes() const;  // the part that samples may touch
+  // The part of the text that samples may touch.
+  std::span<const u8> bytes() const;
 
  private:
   void cut(const TextBytesOptions& o);
@@ -246,7 +277,7 @@ class WT_API TextBytes {
 };
 
 // Entropy in nats of single bytes under the text's own frequencies: what a model must beat before
-// it has learnt anything about context.
+// it has learnt anything about context. 0 for no bytes.
 WT_API double unigram_entropy(std::span<const u8> bytes);
 
 }  // namespace wt::data

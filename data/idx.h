@@ -8,10 +8,11 @@
 
 namespace wt::data {
 
-// A u8 tensor of the file's shape, on the cpu. Gzip is recognised. The file must be exactly as long
-// as its header says. Throws DataError with path and offset.
+// The file as a u8 tensor of its shape, on the cpu; other element types are refused. Gzip is
+// recognised. The file must be exactly as long as its header says. Throws DataError with path and
+// offset.
 WT_API Tensor read_idx(const std::string& path, const ParseLimits& limits = {});
-// Its shape, from the header alone.
+// The shape of a file's tensor, from the header alone. Throws DataError for what is no IDX header.
 WT_API Shape idx_shape(const std::string& path);
 
 }  // namespace wt::data

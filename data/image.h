@@ -12,19 +12,23 @@
 
 namespace wt::data {
 
+// The formats that are read: pnm (PGM and PPM), png, jpeg and webp.
 enum class ImageFormat { pnm, png, jpeg, webp };
+// A name for messages; pnm has "PPM".
 WT_API const char* image_format_name(ImageFormat f);  // "PPM", "PNG", "JPEG", "WebP"
-// What a file that begins so is, by at most 16 bytes.
+// The format of a file that begins so, by at most 16 bytes; none for others. pnm also for the kinds
+// of Netpbm that are not read.
 WT_API std::optional<ImageFormat> image_format(std::string_view head);
 
+// How an image file is decoded.
 struct ImageOptions {
-  // false: as the pixels are stored.
+  // Turn and mirror as EXIF's orientation says; false: as the pixels are stored.
   bool apply_orientation = true;
   // Both positive: a JPEG file that is at least twice as high and as wide is decoded at 1/2, 1/4 or
   // 1/8 of its size (rounded up), the least that is not below fast_height x fast_width. Several
   // times as fast, and not the pixels that resizing the whole image gives.
   i64 fast_height = 0, fast_width = 0;
-  ParseLimits limits = {};
+  ParseLimits limits = {};  // max_bytes: of the file, and of the pixels
 };
 
 // The pixels of `path` as u8 [H, W, C], row by row from the top, on the cpu, turned and mirrored as
@@ -47,7 +51,8 @@ struct ImageOptions {
 // more than 1 GiB. Gzip is not taken off.
 WT_API Tensor read_image(const std::string& path, const ParseLimits& limits = {});
 WT_API Tensor read_image(const std::string& path, const ImageOptions& o);
-// The same of a file's content; `name` stands for the path in messages.
+// The pixels of a file's content, as read_image() gives them; `name` stands for the path in
+// messages.
 WT_API Tensor decode_image(std::span<const u8> bytes, const std::string& name,
                            const ParseLimits& limits = {});
 WT_API Tensor decode_image(std::span<const u8> bytes, const std::string& name,
@@ -55,13 +60,14 @@ WT_API Tensor decode_image(std::span<const u8> bytes, const std::string& name,
 
 // What a file's header says, without decoding it.
 struct ImageInfo {
-  ImageFormat format = ImageFormat::pnm;
-  i64 height = 0, width = 0;  // as read_image() gives it, turned
-  i64 channels = 0;           // as read_image() gives it
-  int orientation = 1;        // EXIF's, 1 to 8; 5 to 8 have exchanged height and width
+  ImageFormat format = ImageFormat::pnm;  // by the content
+  i64 height = 0, width = 0;              // as read_image() gives it, turned
+  i64 channels = 0;                       // as read_image() gives it
+  int orientation = 1;                    // EXIF's, 1 to 8; 5 to 8 have exchanged height and width
   friend bool operator==(const ImageInfo&, const ImageInfo&) = default;
 };
-// Needs none of the libraries that decode. Throws DataError where the header is damaged or cut; of
+// What the header of a file, or of its content, says; `name` stands for the path in messages. Needs
+// none of the libraries that decode. Throws DataError where the header is damaged or cut; of
 // what follows it nothing is known, but for an orientation that stands behind the pixels.
 WT_API ImageInfo image_info(const std::string& path, const ImageOptions& o = {});
 WT_API ImageInfo image_info(std::span<const u8> bytes, const std::string& name,
@@ -72,14 +78,19 @@ class WT_API Image {
  public:
   // Reads the file and its header; nothing is decoded. Throws DataError as image_info() does.
   static Image open(const std::string& path, const ImageOptions& o = {});
+  // The image of a file's content; `name` stands for the path in messages. Throws as open().
   static Image of_bytes(std::vector<u8> bytes, std::string name, const ImageOptions& o = {});
 
-  const ImageInfo& info() const { return info_; }    // of an encoded one: of the whole image
-  const std::string& name() const { return name_; }  // the path, for messages
+  // What the header says of the whole image; of a decoded one with the size of its pixels.
+  const ImageInfo& info() const { return info_; }
+  // The path, for messages.
+  const std::string& name() const { return name_; }
+  // Whether it holds the file's bytes, so that each pixels() decodes them.
   bool is_encoded() const { return !pixels_.defined(); }
-  // Of the file; none of a decoded image.
+  // The bytes of the file; none of a decoded image.
   std::span<const u8> bytes() const;
-  // u8 [H, W, C], decoded by each call. Throws DataError as decode_image() does.
+  // The pixels, u8 [H, W, C] on the cpu, decoded by each call. Throws DataError as decode_image()
+  // does.
   Tensor pixels() const;
   // The same with its pixels in place of the bytes.
   Image decoded() const;
@@ -92,29 +103,35 @@ class WT_API Image {
   Tensor pixels_;
 };
 
-// A PNG file of u8 [H, W, C], C = 1 to 4: grey, grey and alpha, RGB, RGBA. Throws ShapeError,
-// DtypeError, NotAvailable without libspng; a file is written whole or not at all.
+// The content of a PNG file of u8 [H, W, C], C = 1 to 4: grey, grey and alpha, RGB, RGBA. Throws
+// ShapeError, DtypeError, NotAvailable without libspng.
 WT_API std::string png_of(const Tensor& image);
+// Writes png_of() into a file, whole or not at all. Throws as that, and CheckpointError.
 WT_API void write_png(const std::string& path, const Tensor& image);
 
+// How JPEG files are written.
 struct JpegOptions {
-  int quality = 75;       // 1 to 100, libjpeg's, as torchvision's write_jpeg
-  bool subsample = true;  // colours at half the height and width (4:2:0)
-  bool progressive = false;
+  int quality = 75;          // 1 to 100, libjpeg's, as torchvision's write_jpeg
+  bool subsample = true;     // colours at half the height and width (4:2:0)
+  bool progressive = false;  // in several passes, from coarse to fine, instead of row by row
 };
-// A JPEG file of u8 [H, W, C], C = 1 (grey) or 3 (RGB), of sides to 65,500. The pixels are not kept
-// to the level. Throws ShapeError, DtypeError, UsageError for such a quality, NotAvailable without
-// libjpeg-turbo.
+// The content of a JPEG file of u8 [H, W, C], C = 1 (grey) or 3 (RGB), of sides to 65,500. The
+// pixels are not kept to the level. Throws ShapeError, DtypeError, UsageError for another quality,
+// NotAvailable without libjpeg-turbo.
 WT_API std::string jpeg_of(const Tensor& image, const JpegOptions& o = {});
+// Writes jpeg_of() into a file, whole or not at all. Throws as that, and CheckpointError.
 WT_API void write_jpeg(const std::string& path, const Tensor& image, const JpegOptions& o = {});
 
+// How WebP files are written.
 struct WebpOptions {
   int quality = 80;       // 0 to 100, as PIL's
   bool lossless = false;  // every pixel is kept, also where it is transparent; `quality` is effort
 };
-// A WebP file of u8 [H, W, C], C = 1 to 4, of sides to 16,383. The format knows RGB and RGBA: grey
-// becomes these, and comes back so. Throws as jpeg_of(), NotAvailable without libwebp.
+// The content of a WebP file of u8 [H, W, C], C = 1 to 4, of sides to 16,383. The format knows RGB
+// and RGBA: grey becomes these, and comes back so. Throws as jpeg_of(), NotAvailable without
+// libwebp.
 WT_API std::string webp_of(const Tensor& image, const WebpOptions& o = {});
+// Writes webp_of() into a file, whole or not at all. Throws as that, and CheckpointError.
 WT_API void write_webp(const std::string& path, const Tensor& image, const WebpOptions& o = {});
 
 }  // namespace wt::data

@@ -20,11 +20,13 @@ enum class BadImages {
   skip,   // the next good one in the folder's order is given instead, with its own label
   blank,  // black pixels, under the label that the image has: a training is shown them as its class
 };
+// An image of a folder that cannot be read or decoded.
 struct BadImage {
-  i64 sample = 0;
-  std::string path, reason;
+  i64 sample = 0;            // its index
+  std::string path, reason;  // its file, and the message of the error
 };
 
+// What ImageFolder makes of each file, and what it keeps.
 struct ImageFolderOptions {
   // 0: as they are, which have to be of one size within a batch. Else the middle of the image, as
   // large as its shape allows, resized to this size (bilinear, antialiased, rounded to u8).
@@ -34,10 +36,10 @@ struct ImageFolderOptions {
   // A Compose or its list, applied to what the above gives: x is then f32, else u8. Without `size`
   // image by image.
   ImageTransform transform = {};
-  u64 seed = 0;  // of what the transforms draw, for (seed, epoch, sample)
-  BadImages bad = BadImages::error;
-  bool allow_empty = false;   // classes without an image
-  bool keep_encoded = false;  // the files' bytes are read once, by the constructor, and kept
+  u64 seed = 0;                      // of what the transforms draw, for (seed, epoch, sample)
+  BadImages bad = BadImages::error;  // what becomes of images that cannot be read
+  bool allow_empty = false;          // classes without an image
+  bool keep_encoded = false;         // the files' bytes are read once, by the constructor, and kept
   // Pixels (u8, before `transform`) that are kept once they are decoded; images that no longer
   // fit in are decoded each time.
   u64 cache_bytes = 0;
@@ -45,13 +47,14 @@ struct ImageFolderOptions {
   // JPEG files that are at least twice as large as `size` are decoded at 1/2, 1/4 or 1/8 first:
   // several times as fast, other pixels.
   bool fast_downscale = false;
-  ParseLimits limits = {};
+  ParseLimits limits = {};  // max_bytes: of one file and one image, with keep_encoded of all files
 };
 
-// Every folder in `root` is a class, in the order of the bytes of their names; its images are the
-// files in it and in its folders, in the order of folder and name. Links are followed. Names that
-// begin with a dot are left out. A file is an image if it is named as one (.jpg, .png, ...) or
-// begins as one of read_image()'s formats; others are left out and counted.
+// A dataset of the images in the folders of classes. Every folder in `root` is a class, in the
+// order of the bytes of their names; its images are the files in it and in its folders, in the
+// order of folder and name. Links are followed. Names that begin with a dot are left out. A file is
+// an image if it is named as one (.jpg, .png, ...) or begins as one of read_image()'s formats;
+// others are left out and counted.
 //
 // Samples depend on (seed, epoch, index) and the files alone: a Loader gives the same for any
 // number of workers. Copies share files, cache and the list of bad images; all is for several
@@ -62,24 +65,30 @@ class WT_API ImageFolder {
   // read, links that lead nowhere or in a circle; UsageError for options that make no sense.
   explicit ImageFolder(const std::string& root, const ImageFolderOptions& o = {});
 
+  // The number of images, good and bad.
   i64 size() const;
-  // x u8 or f32 [N, channels, H, W], y i64 [N]. Throws DataError for bad images by `bad`, and
-  // whatever it says for files that vanished or changed since they were listed; ShapeError for
-  // images of several sizes; IndexError.
+  // Images x, u8 or with a transform f32 [N, channels, H, W], and labels y, i64 [N]. Throws
+  // DataError for bad images by `bad`, and whatever it says for files that vanished or changed
+  // since they were listed; ShapeError for images of several sizes; IndexError.
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const;
 
+  // The names of the classes, by label.
   const std::vector<std::string>& classes() const;
-  // Name to number. Throws UsageError for a name that is no class.
+  // The label of a class. Throws UsageError for a name that is no class.
   i64 class_index(const std::string& name) const;
+  // The file of a sample. Throws IndexError.
   const std::string& path(i64 sample) const;
+  // The label of a sample. Throws IndexError.
   i64 label(i64 sample) const;
-  i64 left_out() const;  // files that are no images
+  // The number of files that are no images.
+  i64 left_out() const;
 
-  // Those that were met so far, by sample.
+  // The bad images that were met so far, by sample.
   std::vector<BadImage> bad_images() const;
   // Decodes every image, one pass over the files, and gives those that are good:
   //   data::Subset{folder, folder.good_samples()}
   std::vector<i64> good_samples() const;
+  // Bytes of the pixels that are kept by now, at most cache_bytes.
   u64 cached_bytes() const;
 
  private:

@@ -23,6 +23,7 @@ class Compose;  // data/transforms.h, with what it is made of
 class WT_API ImageTransform {
  public:
   ImageTransform() = default;
+  // A copy of c, which all copies of this share.
   ImageTransform(const Compose& c);  // NOLINT: implicit by design
   // {ToTensor{}, ...}: as Compose{...} of the same list, with its errors.
   template <class First, class... Rest>
@@ -30,8 +31,11 @@ class WT_API ImageTransform {
       ImageTransform(const First& first, const Rest&... rest)  // NOLINT: implicit by design
       : ImageTransform(compose_of(first, rest...)) {}
 
+  // Whether there is none, so that the dataset does what it does by itself.
   bool empty() const { return !compose_; }
-  const Compose& operator*() const { return *compose_; }  // not of an empty one
+  // The Compose. Not of an empty one.
+  const Compose& operator*() const { return *compose_; }
+  // The same, null for an empty one.
   const Compose* operator->() const { return compose_.get(); }
 
  private:

@@ -35,10 +35,11 @@ namespace wt::data {
 // cost; else as many as there are processors and an epoch has batches. Loader::why_workers() says.
 inline constexpr int kAuto = -1;
 
+// How a Loader makes batches, in which order and where.
 struct LoaderOptions {
-  i64 batch = 32;
-  bool shuffle = false;
-  u64 seed = 0;
+  i64 batch = 32;          // samples of one, of all ranks together
+  bool shuffle = false;    // an order of its own in each epoch, by (seed, epoch)
+  u64 seed = 0;            // of the shuffled order
   bool drop_last = false;  // leave out a last batch that is not full
   // Threads that call the dataset's batch(), several at a time; 0: the caller's own. They pay where
   // a sample costs something (a file, decoding); tensors in memory are faster without.
@@ -65,7 +66,7 @@ struct LoaderOptions {
 
 // Where a loader is: the checkpoint keeps it.
 struct LoaderState {
-  i64 epoch = 0;
+  i64 epoch = 0;    // the first one is 0
   i64 batch = 0;    // batches already given in this epoch
   i64 samples = 0;  // of the dataset when the epoch began; 0: it has not begun, or as many as now
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
@@ -153,14 +154,17 @@ class WT_API LoaderCore {
 
   // Batches of the epoch; before its first one, of the dataset as it is now.
   i64 size() const;
+  // The options that it was made with; kAuto stays kAuto.
   const LoaderOptions& options() const;
-  // Threads that make batches, and why so many: "0: the dataset is in memory ...".
+  // The number of threads that make batches; 0: the caller's own makes them.
   int workers() const;
+  // Why there are so many workers: "0: the dataset is in memory ...".
   const std::string& why_workers() const;
   // Where the time went since the loader was made or the last reset (data/loader_stats.h).
   LoaderStats stats() const;
+  // Begins the times and counts of stats() anew.
   void reset_stats();
-  // Counts what next() has given, not what workers have made.
+  // The place of the next batch. It counts what next() has given, not what workers have made.
   const LoaderState& state() const;
   // The next batch is the one after `s`. Throws UsageError for a position that does not exist. A
   // position in an epoch over a dataset of another size is refused by next().
@@ -177,17 +181,20 @@ class WT_API LoaderCore {
 
 }  // namespace detail
 
+// Batches of the dataset D, epoch by epoch: a range over what is left of the running one.
 template <Dataset D>
 class Loader : public detail::LoaderCore {
  public:
   using Item = BatchOf<D>;  // a batch
   static_assert(std::default_initializable<Item>, "Loader: a batch needs a default constructor");
 
-  // Throws UsageError for options that make no sense and for a sampler beside shuffle, IndexError
-  // for samples that the dataset does not have, NotAvailable for a device that is not there.
+  // A loader that owns `dataset` and begins with epoch 0. Throws UsageError for options that make
+  // no sense, a sampler beside shuffle and a dataset without samples, IndexError for samples that
+  // the dataset does not have, NotAvailable for a device that is not there.
   Loader(D dataset, const LoaderOptions& o = {})
       : Loader(std::make_shared<const Set>(std::move(dataset)), o) {}
 
+  // The dataset that it owns; workers read it at the same time.
   const D& dataset() const { return *dataset_; }
 
   // The next batch of the running epoch; false at its end (then the next call starts a new one).
@@ -202,9 +209,11 @@ class Loader : public detail::LoaderCore {
     return bool(taken);
   }
 
-  // What is left of the running epoch.
+  // An input iterator over batches; each ++ is one next(), with its errors.
   using Iterator = detail::LoaderIterator<Loader>;
+  // The first batch of what is left of the running epoch, which is made here.
   Iterator begin() { return Iterator(this); }
+  // The end of the epoch.
   std::default_sentinel_t end() const { return {}; }
 
  private:

@@ -12,18 +12,20 @@
 
 namespace wt::data {
 
-// Exact distances, found in a tree of boxes; the sign is that of the winding number (Jacobson et
-// al. 2013), which far triangles enter as dipoles (Barill et al. 2018), so that it is right inside
-// of closed meshes whose faces look outwards and a sensible guess where there are holes. About
-// log(faces) work a point, on the calling thread. Copies share the tree.
+// Signed distances of points to a mesh: exact, found in a tree of boxes; the sign is that of the
+// winding number (Jacobson et al. 2013), which far triangles enter as dipoles (Barill et al. 2018),
+// so that it is right inside of closed meshes whose faces look outwards and a sensible guess where
+// there are holes. About log(faces) work a point, on the calling thread. Copies share the tree.
 class WT_API MeshDistance {
  public:
-  // Throws UsageError for a mesh without faces or with tensors that are no mesh's, IndexError for
-  // faces of vertices that are not there.
+  // Builds the tree of boxes. Throws UsageError for a mesh without faces or with tensors that are
+  // no mesh's, IndexError for faces of vertices that are not there.
   explicit MeshDistance(const Mesh& mesh);
-  // points [N, 3], f32 or f64, of any device: [N] f32 on the cpu. Throws ShapeError, DtypeError.
+  // Distances of points [N, 3], f32 or f64 on any device: [N] f32 on the cpu, in the mesh's units,
+  // below 0 inside. Throws ShapeError, DtypeError.
   Tensor operator()(const Tensor& points) const;
   // How often the surface goes around each point, [N] f32: 1 inside of a closed mesh, 0 outside.
+  // Throws as above.
   Tensor winding(const Tensor& points) const;
 
  private:
@@ -31,12 +33,13 @@ class WT_API MeshDistance {
   std::shared_ptr<const Tree> tree_;
 };
 
+// Where sample_distances() puts its points.
 struct DistanceSamplesOptions {
-  i64 points = 10'000;
+  i64 points = 10'000;   // all of them, at least 1
   double near = 0.9;     // of them so many lie near the surface, half by `spread`, half by a third
   double spread = 0.05;  // deviation of the distance, in the mesh's units
   double reach = 1;      // the others are uniform in [-reach, reach]^3
-  u64 seed = 0;
+  u64 seed = 0;          // of Philox's key
 };
 // Points and their signed distances as DeepSDF takes them: [points, 4] f32 on the cpu, x, y, z, d.
 // A point depends on (mesh, options, its number) alone, by Philox stream `user`. Throws what
@@ -45,20 +48,21 @@ WT_API Tensor sample_distances(const Mesh& mesh, const DistanceSamplesOptions& o
 WT_API Tensor sample_distances(const Mesh& mesh, const MeshDistance& distance,
                                const DistanceSamplesOptions& o = {});
 
+// Which surface marching_cubes() makes, and where it lies.
 struct MarchingCubesOptions {
-  double level = 0;
+  double level = 0;           // the value on the surface
   double low = -1, high = 1;  // the coordinates of the first and last value along each axis
 };
 // The surface where values [nx, ny, nz] (f32 or f64, x first, each at least 2) pass `level`, below
 // it inside: Lorensen and Cline's (1987), each edge that passes it with one vertex by linear
 // interpolation. Where a square's corners are inside crosswise, those inside stay apart, on both
 // sides of the square, so the surface is closed wherever it does not leave the grid. Faces look
-// outwards. Values that are not finite are refused (UsageError), as are other shapes and dtypes.
+// outwards. Throws UsageError for values that are not finite, ShapeError and DtypeError for others.
 WT_API Mesh marching_cubes(const Tensor& values, const MarchingCubesOptions& o = {});
 
 // The mesh as Wavefront OBJ, which read_obj() reads back with the same bits.
 WT_API std::string obj_text(const Mesh& mesh);
-// Written whole or not at all (CheckpointError).
+// Writes obj_text() into a file, whole or not at all. Throws CheckpointError.
 WT_API void write_obj(const std::string& path, const Mesh& mesh);
 
 }  // namespace wt::data

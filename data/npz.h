@@ -15,12 +15,12 @@
 
 namespace wt::data {
 
-// A cpu tensor of the file's dtype and shape; an array in Fortran order is a permuted view. Throws
-// DataError with path and byte offset (core/npy.h says what is read), also for more than 8
-// dimensions.
+// The array of a .npy file as a cpu tensor of its dtype and shape; one in Fortran order is a
+// permuted view. Throws DataError with path and byte offset (core/npy.h says what is read), also
+// for more than 8 dimensions.
 WT_API Tensor read_npy(const std::string& path, const ParseLimits& limits = {});
-// Written by the protocol of AtomicFile, in C order; waits for the device. DtypeError for types
-// that NumPy lacks (bf16, f8), CheckpointError if the file cannot be written.
+// Writes a tensor into a .npy file, whole or not at all, in C order; waits for the device. Throws
+// DtypeError for types that NumPy lacks (bf16, f8), CheckpointError if the file cannot be written.
 WT_API void write_npy(const std::string& path, const Tensor& t);
 
 // A zip archive of .npy files, stored or deflated. Only what the central directory lists is looked
@@ -29,19 +29,20 @@ WT_API void write_npy(const std::string& path, const Tensor& t);
 // ParseLimits::most_inflated() does not allow are refused. A member's name is never used as a path.
 class WT_API NpzFile {
  public:
-  // Reads the directory. DataError with path and byte offset.
+  // Opens the archive and reads its directory. Throws DataError with path and byte offset.
   explicit NpzFile(const std::string& path, const ParseLimits& limits = {});
-  // One that was moved from may be assigned to or destroyed, and nothing else.
   ~NpzFile();
+  // One that was moved from may be assigned to or destroyed, and nothing else.
   NpzFile(NpzFile&&) noexcept;
   NpzFile& operator=(NpzFile&&) noexcept;
 
-  // Without ".npy", in the archive's order.
+  // The arrays' names without ".npy", in the archive's order.
   const std::vector<std::string>& names() const;
+  // Whether an array has this name, without ".npy".
   bool contains(const std::string& name) const;
-  // The array, checked against its CRC-32. Throws UsageError for a name that is not there (with the
-  // near one), DataError for damaged content, NotAvailable for a deflated member in a build without
-  // zlib.
+  // One array as a cpu tensor, checked against its CRC-32. Throws UsageError for a name that is not
+  // there (with the near one), DataError for damaged content, NotAvailable for a deflated member in
+  // a build without zlib.
   Tensor read(const std::string& name) const;
 
  private:
@@ -62,9 +63,9 @@ class WT_API NpzFile {
   Owned<Directory> in_;
 };
 
-// Arrays by name into an archive of stored members, as np.savez writes them. Names are letters,
-// digits, '_', '-' and '.' (UsageError, also for one name twice). Errors are write_npy()'s, and
-// UsageError for an archive of 4 GiB and more.
+// Writes arrays by name into an archive of stored members, as np.savez writes them. Names are
+// letters, digits, '_', '-' and '.' (UsageError, also for one name twice). Errors are
+// write_npy()'s, and UsageError for an archive of 4 GiB and more.
 WT_API void write_npz(const std::string& path,
                       const std::vector<std::pair<std::string, Tensor>>& arrays);
 

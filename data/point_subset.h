@@ -17,21 +17,25 @@
 
 namespace wt::data {
 
+// A random part of points that stand for themselves: an aggregate of its ratio, called with a
+// tensor.
 struct RandomPointSubset {
   double ratio = 0.1;  // of the points, in (0, 1]
 
-  // So many of `points`: the nearest to ratio * points, at least one.
+  // How many of `points` are taken: the nearest number to ratio * points, at least one. Throws
+  // UsageError for a ratio outside (0, 1] and for no points.
   WT_API i64 count(i64 points) const;
-  // i64 [count] without repetition, every subset equally likely, in random order; with `sets`
-  // [sets, count], each drawn for itself. On the device, nothing is sent there. Numbers of the
-  // generator's user stream (core/random.h): each call draws anew. Not for a captured step:
-  // TrainStep takes steps that draw them eagerly. Throws UsageError for a ratio outside (0, 1] and
-  // for no points.
+  // A random subset's indices, i64 [count] without repetition, every subset equally likely, in
+  // random order; with `sets` [sets, count], each drawn for itself. On the device, nothing is sent
+  // there. Numbers of the generator's user stream (core/random.h): each call draws anew. Not for a
+  // captured step: TrainStep takes steps that draw them eagerly. Throws UsageError for a ratio
+  // outside (0, 1] and for no points.
   WT_API Tensor indices(i64 points, Device device) const;
   WT_API Tensor indices(i64 sets, i64 points, Device device) const;
 
-  // Points of x, where it lies, with gradients: [points, ...] along axis 0, of [sets, points, ...]
-  // along axis 1, where each set has a subset of its own. Throws ShapeError for other axes.
+  // A random subset of the points of x, where it lies, with gradients: [points, ...] along axis 0,
+  // of [sets, points, ...] along axis 1, where each set has a subset of its own. Draws as
+  // indices(). Throws ShapeError for other axes, and what indices() throws.
   WT_API Tensor operator()(const Tensor& x, i64 axis = 0) const;
 };
 

@@ -50,13 +50,16 @@ class WT_API BatchCursor {
 template <ResidentSet S>
 class PendingBatch;
 
+// Batches of a dataset that lies on a device, epoch by epoch: the same ones as a Loader's with
+// these options. For one thread.
 template <ResidentSet S>
 class ResidentLoader {
  public:
+  // A batch, as the dataset's batch() gives it.
   using Item = BatchOf<S>;
 
-  // Of `o`, workers, prefetch and device have no effect. Throws UsageError for a sampler (a Loader
-  // takes one), an empty set and the options that a Loader refuses.
+  // Owns the set. Of `o`, workers, prefetch and device have no effect. Throws UsageError for a
+  // sampler (a Loader takes one), an empty set and the options that a Loader refuses.
   explicit ResidentLoader(S set, const LoaderOptions& o = {})
       : set_(std::move(set)), options_(o), id_(detail::next_resident_id()) {
     detail::check_resident_options(o, set_.size());
@@ -64,9 +67,13 @@ class ResidentLoader {
   ResidentLoader(ResidentLoader&&) noexcept = default;
   ResidentLoader& operator=(ResidentLoader&&) noexcept = default;
 
-  i64 size() const { return detail::batches_of(options_, set_.size()); }  // batches an epoch
+  // Batches of an epoch.
+  i64 size() const { return detail::batches_of(options_, set_.size()); }
+  // The loader's own copy of the dataset.
   const S& dataset() const { return set_; }
+  // The options as they were given.
   const LoaderOptions& options() const { return options_; }
+  // The position: counts what next() and step() have given.
   const LoaderState& state() const { return state_; }
   // The next batch is the one after `s`. Throws UsageError for a position that does not exist, or
   // in an epoch of another number of samples.
@@ -116,7 +123,7 @@ class ResidentLoader {
     }
   }
 
-  // What is left of the running epoch.
+  // Iterator, begin() and end() are for a range-for over what is left of the running epoch.
   using Iterator = detail::LoaderIterator<ResidentLoader>;
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
@@ -165,22 +172,29 @@ class ResidentLoader {
   Pending pending_;
 };
 
+// A batch that is made when a step asks for it, or one of its micro-batches: samples [begin, begin
+// + n) of the batch of the step under way. What ResidentLoader::step() hands to a TrainStep.
 template <ResidentSet S>
 class PendingBatch {
  public:
+  // Samples [begin, begin + n) of the loader's pending batch; the loader must outlive it.
   PendingBatch(ResidentLoader<S>& l, i64 begin, i64 n) : loader_(&l), begin_(begin), n_(n) {
     // Nothing to move or to copy; a step keeps a graph for each kind of batch, which it tells by
     // the shapes of their tensors: another loader's batch, or one of another size, is another kind.
     kind_ = empty({0, l.id_, n}, {.dtype = DType::u8, .device = l.set_.device()});
   }
+  // Samples of this part.
   i64 size() const { return n_; }
+  // An empty tensor, whose shape tells batches of other loaders and sizes apart: nothing is moved.
   std::array<Tensor*, 1> tensors() { return {&kind_}; }
+  // Samples [begin, begin + n) of this part, still not made.
   PendingBatch narrow(i64 begin, i64 n) const {
     PendingBatch part = *this;
     part.begin_ += begin;
     part.n_ = n;
     return part;
   }
+  // The part's samples; the first call of a step makes the whole batch.
   typename ResidentLoader<S>::Item get() const {
     const auto& whole = loader_->made();
     if (n_ == loader_->pending_.at.count) return whole;

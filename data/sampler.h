@@ -28,10 +28,11 @@ WT_API Sampler weighted_sampler(const std::vector<double>& weights, i64 samples,
 // 0, 1, ... n - 1, the same in each epoch. Throws UsageError for n < 1.
 WT_API Sampler sequential_sampler(i64 n);
 
+// What an epoch of random_sampler() has.
 struct RandomSamplerOptions {
-  bool replacement = false;
+  bool replacement = false;  // a sample may come several times in an epoch
   i64 samples = 0;  // of an epoch; 0: n. More than n without replacement: one order after another
-  u64 seed = 0;
+  u64 seed = 0;     // of the order or of the draws
   WT_MISNAMED(num_samples, samples);
 };
 // PyTorch's RandomSampler: samples of [0, n) in an order that depends on (seed, epoch) alone; with
@@ -39,10 +40,11 @@ struct RandomSamplerOptions {
 // loader with shuffle and the seed has. Throws UsageError for n < 1 and samples < 0.
 WT_API Sampler random_sampler(i64 n, const RandomSamplerOptions& o = {});
 
+// Which part of an epoch distributed_sampler() gives.
 struct DistributedSamplerOptions {
-  i64 rank = 0, world = 1;
-  u64 seed = 0;
-  bool shuffle = true;  // anew in each epoch, without being told
+  i64 rank = 0, world = 1;  // part `rank` of `world`
+  u64 seed = 0;             // of the order, the same on all ranks
+  bool shuffle = true;      // anew in each epoch, without being told
   // All ranks have equally many samples: with drop_last those that are left over are in no rank's
   // part, else the first samples of the order are there twice.
   bool drop_last = false;

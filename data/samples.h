@@ -113,12 +113,19 @@ auto stack(std::vector<S> samples) {
 template <SampleSet D>
 class Stacked {
  public:
+  // Owns the dataset of single samples that it is given.
   Stacked(D samples) : samples_(std::move(samples)) {}  // NOLINT: implicit by design
+  // The number of samples, as the other dataset says it now.
   i64 size() const { return i64(samples_.size()); }
+  // That of the other dataset: another number after each change; 0 where it does not say.
   u64 version() const { return detail::version_of(samples_); }
+  // The dataset of single samples.
   const D& samples() const { return samples_; }
+  // Whether the other dataset says that its samples lie in memory.
   bool in_memory() const { return detail::memory_of(samples_) == detail::InMemory::yes; }
-  // Throws IndexError, UsageError for no indices.
+  // These samples stacked along a new first axis, or what the dataset's collate() makes of them.
+  // Throws IndexError; UsageError for no indices and for samples of unlike parts; ShapeError,
+  // DtypeError, PlacementError for tensors that differ or are not on the cpu.
   auto batch(std::span<const i64> indices, i64 epoch = 0) const {
     const auto get = [&](i64 i) {
       detail::check_sample("Stacked", i, size());

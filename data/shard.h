@@ -33,24 +33,32 @@
 
 namespace wt::data {
 
+// What a field of every record is: a `tensor`, `bytes`, or a `string` of UTF-8.
 enum class ShardKind : u8 { tensor, bytes, string };
 
+// A field that every record of a pack has.
 struct ShardField {
-  std::string name{};  // 1 to 255 bytes of UTF-8
-  ShardKind kind = ShardKind::tensor;
-  DType dtype = DType::f32;      // of tensors
-  std::vector<i64> shape = {};   // of tensors; -1: another size in every record
-  bool fixed() const;            // a tensor without a -1
-  std::string describe() const;  // "x u8 [3, 32, 32]"
+  std::string name{};                  // 1 to 255 bytes of UTF-8
+  ShardKind kind = ShardKind::tensor;  // tensor, bytes or string
+  DType dtype = DType::f32;            // of tensors
+  std::vector<i64> shape = {};         // of tensors; -1: another size in every record
+  // A tensor without a -1 in its shape: it has the same size in every record.
+  bool fixed() const;
+  // The field in words: "x u8 [3, 32, 32]", a size of -1 as "*"; "name string".
+  std::string describe() const;
   friend bool operator==(const ShardField&, const ShardField&) = default;
 };
 
 // A tensor, or the bytes of a bytes or string field (a string is UTF-8).
 using ShardValue = std::variant<Tensor, std::string>;
-using ShardRecord = std::vector<ShardValue>;  // in the order of the fields
+// A value for each field, in the order of the fields.
+using ShardRecord = std::vector<ShardValue>;
 
+// How a ShardWriter cuts its files.
 struct ShardWriterOptions {
-  u64 max_file_bytes = u64{256} << 20;  // a record that is larger has a file of its own
+  // Bytes of header and records of a file; a record that is larger has a file of its own. No file
+  // has more than 2^20 records.
+  u64 max_file_bytes = u64{256} << 20;
 };
 
 // Packs records into the folder `path`, which must not exist (or be empty). Everything is written
@@ -59,31 +67,36 @@ struct ShardWriterOptions {
 // left, the next writer of that path replaces. For one thread.
 class WT_API ShardWriter {
  public:
-  // UsageError for fields without a name or with one name twice, sizes below -1 and more than 8
-  // dimensions, and for a `path` that is there; CheckpointError if it cannot be written or another
-  // process is writing it.
+  // Begins a pack of these fields. UsageError for no fields, fields without a name or with one name
+  // twice, sizes below -1 and more than 8 dimensions, and for a `path` that is there;
+  // CheckpointError if it cannot be written or another process is writing it.
   ShardWriter(const std::string& path, std::vector<ShardField> fields,
               const ShardWriterOptions& o = {});
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  // One value a field; tensors may lie on any device. ShapeError, DtypeError or UsageError with the
-  // field's name for a value that is not what the field says (nothing is written then);
-  // CheckpointError if the disk fails, after which the writer takes no more.
+  // Appends a record, one value a field; tensors may lie on any device. ShapeError, DtypeError or
+  // UsageError with the field's name for a value that is not what the field says (nothing is
+  // written then); CheckpointError if the disk fails, after which the writer takes no more
+  // (UsageError, as after finish()).
   void add(const ShardRecord& record);
-  // Flushes, marks the last file and gives the folder its name. CheckpointError.
+  // Flushes, marks the last file and gives the folder its name. CheckpointError if the disk fails;
+  // UsageError the second time.
   void finish();
+  // Records added so far.
   i64 records() const;
-  u64 bytes() const;  // of the records
+  // Bytes of the records added so far, without headers and indices.
+  u64 bytes() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
+// How a pack is read.
 struct ShardsOptions {
-  std::string x = "x", y = "y";  // the fields of batch()
+  std::string x = "x", y = "y";  // names of the fields that batch() gives as x and y
   ParseLimits limits = {};       // max_items: records of one file; max_bytes: one record, one index
   bool map = true;  // map the files that verify_shards() found whole; false: read them all
 };
@@ -98,22 +111,32 @@ struct ShardsOptions {
 // record is being copied ends the process by SIGBUS: replace packs by renaming, or set map = false.
 class WT_API Shards {
  public:
-  // DataError with file and byte for what is damaged, missing, of another pack or not finished.
+  // Opens the folder, or one file. DataError with file and byte for what is damaged, missing, of
+  // another pack or not finished.
   explicit Shards(const std::string& path, const ShardsOptions& o = {});
 
+  // The number of records of all files.
   i64 size() const;
+  // The fields of every record, in their order.
   const std::vector<ShardField>& fields() const;
+  // The paths of the pack's files, in its order.
   std::vector<std::string> files() const;
-  u64 bytes() const;   // of the records
-  i64 mapped() const;  // how many of the files are mapped
+  // Bytes of the records of all files.
+  u64 bytes() const;
+  // How many of the files are mapped.
+  i64 mapped() const;
+  // Bytes of mapped files that are held at a time: 32 MiB.
   static constexpr u64 kMapped = u64{32} << 20;
 
-  // Throws IndexError, and DataError for a record that is damaged.
+  // Record i of the pack, its tensors on the cpu. Throws IndexError, and DataError for a record
+  // that is damaged.
   ShardRecord get(i64 i) const;
-  // Fields ShardsOptions::x and y of these records, [n, shape...], in the file's dtypes. Throws
-  // IndexError, DataError, and UsageError for fields that are not there or whose size varies.
+  // Fields ShardsOptions::x and y of these records, [n, shape...] on the cpu, in the file's dtypes.
+  // Throws IndexError, DataError, and UsageError for fields that are not there or whose size
+  // varies.
   Batch batch(std::span<const i64> indices) const;
-  // Any fields by name; all that have a fixed shape if none is named.
+  // Any fields of these records by name, [n, shape...] on the cpu; all that have a fixed shape if
+  // none is named. Throws as batch().
   std::vector<std::pair<std::string, Tensor>> columns(
       std::span<const i64> indices, const std::vector<std::string>& names = {}) const;
 
@@ -124,25 +147,28 @@ class WT_API Shards {
 
 // What is wrong with a pack, and where.
 struct ShardDamage {
-  std::string file;
-  u64 offset = 0;
-  i64 record = -1;  // of the file; -1: header, index or footer
-  std::string what;
+  std::string file;  // path of the damaged file
+  u64 offset = 0;    // byte where the damaged record begins; 0 without one: `what` has the byte
+  i64 record = -1;   // of the file; -1: header, index or footer
+  std::string what;  // the error in words
 };
+// What check_shards() and verify_shards() found.
 struct ShardCheck {
-  i64 files = 0, records = 0;
-  u64 bytes = 0;  // of the files that were read
-  std::vector<ShardDamage> damage;
-  std::string stamp{}, no_stamp{};  // of verify_shards(): the stamp's path, or why there is none
+  i64 files = 0, records = 0;  // `files` looked at, and `records` of those that could be opened
+  u64 bytes = 0;               // of the files that could be opened
+  std::vector<ShardDamage> damage;  // empty: all is whole
+  // Of verify_shards(): the `stamp`'s path, or why there is none (`no_stamp`).
+  std::string stamp{}, no_stamp{};
 };
 // Reads every byte of a pack's folder, or one file, and lists all that is damaged; `progress` is
-// told how many more bytes were read and may throw to end it. Holds one index and 1 MiB.
+// told how many more bytes were read and may throw to end it. Holds one index and 1 MiB. Throws
+// DataError for a folder without shards.
 WT_API ShardCheck check_shards(const std::string& path,
                                const std::function<void(u64)>& progress = {},
                                const ParseLimits& limits = {});
-// The same, and where nothing is damaged leaves a stamp, the file VERIFIED in the folder: name,
-// size, inode, times and footer's CRC of each file. Shards maps what it still fits. Damage takes a
-// stamp away. That none could be written is no error.
+// Checks as check_shards(), and where nothing is damaged leaves a stamp, the file VERIFIED in the
+// folder: name, size, inode, times and footer's CRC of each file. Shards maps what it still fits.
+// Damage takes a stamp away. That none could be written is no error.
 WT_API ShardCheck verify_shards(const std::string& path,
                                 const std::function<void(u64)>& progress = {},
                                 const ParseLimits& limits = {});

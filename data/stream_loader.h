@@ -40,32 +40,37 @@
 
 namespace wt::data {
 
+// How a StreamLoader reads: as LoaderOptions, with what streams need besides.
 struct StreamOptions {
-  i64 batch = 32;
-  bool shuffle = false;
-  i64 buffer = 1024;  // of shuffle
-  u64 seed = 0;
+  i64 batch = 32;          // records of a batch, of this process alone
+  bool shuffle = false;    // the parts' order, and draws from the buffer
+  i64 buffer = 1024;       // records to draw from, where `shuffle` is
+  u64 seed = 0;            // of the order, which depends on (seed, epoch) alone
   bool drop_last = false;  // leave out a last batch that is not full
   i64 interleave = 1;      // parts that are open at a time
   // This process's share of each epoch: every world-th part of the epoch's order; where there are
   // fewer parts than processes every world-th record, which all of them read. Shares of parts may
-  // have different numbers of batches, of records they differ by one record.
+  // have different numbers of batches, of records they differ by one record. `rank` is in [0,
+  // `world`).
   i64 rank = 0, world = 1;
-  int workers = 0;  // threads that read (one at a time) and decode; kAuto: one a processor
-  int prefetch = 2;
-  std::optional<Device> device = {};  // as LoaderOptions have it
-  bool pin_memory = true;
+  int workers = 0;   // threads that read (one at a time) and decode; kAuto: one a processor
+  int prefetch = 2;  // batches that each worker may be ahead
+  // Where batches are to be: the next one is copied there while this one is used.
+  std::optional<Device> device = {};
+  bool pin_memory = true;  // copies to the device go through page-locked memory
   WT_MISNAMED(batch_size, batch);
   WT_MISNAMED(num_workers, workers);
   WT_MISNAMED(prefetch_factor, prefetch);
 };
 
+// Where a StreamLoader is: the checkpoint keeps it.
 struct StreamPosition {
-  i64 epoch = 0;
+  i64 epoch = 0;  // from 0
   i64 batch = 0;  // batches already given in this epoch
   friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
 };
 
+// What a StreamLoader reads from: a Record, parts() and open(), as the top of this file says.
 template <class S>
 concept StreamSource = std::copy_constructible<S> && requires(const S& s, i64 i) {
   typename S::Record;
@@ -153,21 +158,26 @@ auto collate_stream(const S& s, std::vector<StreamSample<S>> samples) {
 
 }  // namespace detail
 
+// Batches of a source's records, epoch by epoch, in an order that depends on (seed, epoch) alone.
+// Also has options(), workers(), stats(), reset_stats(), state() and set_state(), as a Loader.
 template <StreamSource S>
 class StreamLoader : public detail::StreamCore {
  public:
+  // What the source reads.
   using Record = typename S::Record;
-  using Item = decltype(detail::collate_stream(std::declval<const S&>(), {}));  // a batch
+  // A batch: what collate() makes, or the stacked samples.
+  using Item = decltype(detail::collate_stream(std::declval<const S&>(), {}));
   static_assert(std::default_initializable<Item>,
                 "StreamLoader: a batch needs a default constructor");
   static_assert(std::default_initializable<Record>,
                 "StreamLoader: a record needs a default constructor");
 
-  // Throws UsageError for options that make no sense, NotAvailable for a device that is not there.
-  // The source is asked for nothing before the first batch.
+  // Owns the source, which is asked for nothing before the first batch. Throws UsageError for
+  // options that make no sense, NotAvailable for a device that is not there.
   StreamLoader(S source, const StreamOptions& o = {})
       : StreamLoader(std::make_shared<const Stream>(std::move(source)), o) {}
 
+  // The loader's own copy of the source.
   const S& source() const { return *source_; }
 
   // The next batch of the running epoch; false at its end (then the next call starts a new one).
@@ -179,6 +189,7 @@ class StreamLoader : public detail::StreamCore {
     if (taken) batch = std::move(static_cast<detail::MadeBatch<Item>&>(*taken).batch);
     return bool(taken);
   }
+  // Iterator, begin() and end() are for a range-for over what is left of the running epoch.
   using Iterator = detail::LoaderIterator<StreamLoader>;
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }

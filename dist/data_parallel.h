@@ -46,15 +46,15 @@
 
 namespace wt::dist {
 
-// Buffers (running statistics) at the end of the last backward of a step, so that all ranks
-// evaluate the same model.
+// What buffers (running statistics) become at the end of the last backward of a step, so that all
+// ranks evaluate the same model.
 enum class Buffers : u8 {
   broadcast,  // rank 0's
   mean,       // of floating ones; of others rank 0's
   each_own    // left alone
 };
 
-// Parameters that a backward has not reached.
+// What happens to parameters that a backward has not reached.
 enum class Unused : u8 {
   // On no rank: left alone, as by one process. On some: zeros count for these. Ranks compare what
   // they reached in each step, on the host.
@@ -66,36 +66,42 @@ enum class Unused : u8 {
   fixed
 };
 
+// How DataParallel sums gradients; the same on all ranks, else PeerFailure.
 struct DataParallelOptions {
-  i64 bucket_bytes = i64(25) << 20;       // a parameter that is larger has a bucket of its own
-  i64 first_bucket_bytes = i64(1) << 20;  // at most bucket_bytes count
-  // f16, bf16: an f32 bucket travels as a 16-bit copy. With n ranks and the unit roundoff u (2^-11,
-  // 2^-8) an element is off by at most u (|g_1| + ... + |g_n|) + u |sum| where the backend adds in
-  // f32 (not nccl), by n times that where it does not; f16 loses what is below 2^-24 n
-  // too, and what is above 65504 / n may become inf, which the step finds and skips like any other.
+  // Bytes of gradients that travel together; a parameter that is larger has a bucket of its own.
+  i64 bucket_bytes = i64(25) << 20;
+  // Bytes of the bucket that is begun first; at most bucket_bytes count.
+  i64 first_bucket_bytes = i64(1) << 20;
+  // What gradients travel as. f16, bf16: an f32 bucket travels as a 16-bit copy. With n ranks and
+  // the unit roundoff u (2^-11, 2^-8) an element is off by at most u (|g_1| + ... + |g_n|) + u
+  // |sum| where the backend adds in f32 (not nccl), by n times that where it does not; f16 loses
+  // what is below 2^-24 n too, and what is above 65504 / n may become inf, which the step finds and
+  // skips like any other.
   DType compress = DType::f32;
-  Unused unused = Unused::agree;
-  Buffers buffers = Buffers::broadcast;
+  Unused unused = Unused::agree;         // what a backward did not reach: agree, refuse, fixed
+  Buffers buffers = Buffers::broadcast;  // broadcast, mean or each_own
   // Before every so many steps the parameters' checksums are compared (a copy to the host of all of
   // them): PeerFailure names what has drifted, and where. 0: never.
   i64 check_every = 0;
-  // 1: each rank keeps the optimizer's state for a part of the parameters and steps that alone
-  // (dist/zero.h): gradients come by reduce_scatter, and parameters go out by all_gather after the
-  // step. 2: it keeps the gradients of that part alone, too, and every backward sends. 0: every
-  // rank does all of it.
+  // The stage of ZeRO, 0 to 2. 1: each rank keeps the optimizer's state for a part of the
+  // parameters and steps that alone (dist/zero.h): gradients come by reduce_scatter, and parameters
+  // go out by all_gather after the step. 2: it keeps the gradients of that part alone, too, and
+  // every backward sends. 0: every rank does all of it.
   int zero = 0;
   WT_MISNAMED_SAYS(bucket_cap_mb, "it is .bucket_bytes, in bytes");
   WT_MISNAMED_SAYS(find_unused_parameters, "always so: see .unused");
   WT_MISNAMED(broadcast_buffers, buffers);
 };
 
+// The same model on every rank, its gradients summed over all of them: the reducer of a TrainStep,
+// or for loops of your own. Every rank calls everything in the same order.
 class WT_API DataParallel : public optim::Reducer {
  public:
-  // Keeps references to all three. Compares library version, world size, model (names, shapes,
-  // dtypes) and these options; the first step also compares seed, precision and the optimizer's
-  // numbers: PeerFailure says what differs, on which rank. Throws UsageError for options out of
-  // range and for parameters that another DataParallel has, PlacementError where the communicator
-  // does not take the parameters' device.
+  // Gives every rank rank 0's parameters and buffers. Keeps references to all three. Compares
+  // library version, world size, model (names, shapes, dtypes) and these options; the first step
+  // also compares seed, precision and the optimizer's numbers: PeerFailure says what differs, on
+  // which rank. Throws UsageError for options out of range and for parameters that another
+  // DataParallel has, PlacementError where the communicator does not take the parameters' device.
   DataParallel(const nn::ModuleBase& net, optim::Optimizer& opt, Communicator& comm,
                const DataParallelOptions& options = {}, Frame at = Frame::here());
   ~DataParallel() override;
@@ -108,24 +114,26 @@ class WT_API DataParallel : public optim::Reducer {
   // means add up, as in PyTorch) or of the sum of all losses divided by the sum of all their
   // weights (a Loss: exact for parts of unequal size; over all backwards since zero_grad()). The
   // two do not mix in one step. With a scaler the gradients are scaled: scaler.step(opt) follows.
-  // Throws UsageError where a Loss would be added to gradients that were divided already.
+  // Throws UsageError where they are mixed, and where a Loss, or with zero = 1 anything, would be
+  // added to gradients that are all ranks' already.
   void backward(const Tensor& loss, Frame at = Frame::here());
   void backward(const Loss& loss, Frame at = Frame::here());
   void backward(const Tensor& loss, const optim::GradScaler& scaler, Frame at = Frame::here());
   void backward(const Loss& loss, const optim::GradScaler& scaler, Frame at = Frame::here());
 
-  // Of gradients of loss.sum that are there already, as Pipeline::backward() leaves them: .grad
+  // Sums gradients of loss.sum that are there already, as Pipeline::backward() leaves them: .grad
   // becomes their sum over all ranks, after and not beside the backward. Returns the sum of all
   // losses and weights; nothing is divided by it yet (agree_on_step() does). It is nan on all ranks
   // where the device of one has met a bad label or index, so that none steps. Throws UsageError
   // when no backward came since the last call, NotAvailable with zero = 2.
   Loss reduce(const Loss& loss, Frame at = Frame::here());
 
-  // In the scope backward() only adds up what this rank has. With zero = 2 it sums over the ranks
-  // as any other, and saves the agreement on what was reached alone: all ranks call it.
+  // A scope in which backward() only adds up what this rank has. With zero = 2 it sums over the
+  // ranks as any other, and saves the agreement on what was reached alone: all ranks call it.
   class WT_GUARD NoSync {
    public:
     NoSync() = default;  // nothing
+    // Counts itself in `count` as long as it lives.
     explicit NoSync(i64& count) : count_(&count) { ++count; }
     NoSync(NoSync&& o) noexcept : count_(std::exchange(o.count_, nullptr)) {}
     NoSync& operator=(NoSync&&) = delete;
@@ -136,22 +144,27 @@ class WT_API DataParallel : public optim::Reducer {
    private:
     i64* count_ = nullptr;
   };
+  // The scope of a NoSync, for all backwards of a step but the last. A TrainStep in it throws
+  // UsageError.
   [[nodiscard]] NoSync no_sync();
 
   // --- what it did ---
-  // Parameters that the last step's backward did not reach, and on which ranks.
+  // A parameter that a step's backward did not reach.
   struct Missing {
-    std::string parameter;
-    std::vector<int> ranks;
+    std::string parameter;   // its name
+    std::vector<int> ranks;  // where it was not reached
   };
+  // Parameters that the last step's backward did not reach, and on which ranks. With
+  // Unused::refuse and fixed it is the first step's.
   const std::vector<Missing>& unused() const;
+  // A range of gradients that one call sums.
   struct Bucket {
-    std::vector<std::string> parameters;  // in the order of registration
+    std::vector<std::string> parameters;  // names, in the order of registration
     i64 bytes;                            // gaps between parameters included
   };
-  // In the order in which they are begun.
+  // The buckets in the order in which they are begun.
   std::vector<Bucket> buckets() const;
-  // How many of them were begun inside the last step's backward, beside the rest of it.
+  // How many buckets were begun inside the last step's backward, beside the rest of it.
   i64 launched_early() const;
   // Seconds that this rank's host has waited in steps for what others send. The rank that waits
   // least is the slowest one: the others wait for it. Of a device with queues (cuda) hardly any,
@@ -159,18 +172,32 @@ class WT_API DataParallel : public optim::Reducer {
   double waited() const;
   // Compares checksums of all parameters, on every rank at once. Throws PeerFailure.
   void check_replicas(Frame at = Frame::here());
+  // The communicator that it was given.
   Communicator& comm() const;
 
   // --- optim::Reducer ---
+  // Sums `t` over all ranks, in place.
   void sum(const Tensor& t) override;
+  // The greatest of all ranks, element by element, in place.
   void max(const Tensor& t) override;
+  // Agrees on which parameters any rank's backward reached, as `unused` says; the first call also
+  // compares seed, precision and optimizer. Throws UsageError, PeerFailure.
   void any(std::span<char> reached) override;
+  // Makes buckets go out as their gradients arrive, in the last backward of a step (with zero = 2
+  // in every one). Throws UsageError inside no_sync().
   void begin_backward(bool last) override;
+  // Waits for the buckets and shares the buffers, as `buffers` says. Always true.
   bool sum_gradients() override;
+  // Throws NotAvailable where the backend's calls cannot be nodes of a graph, UsageError with
+  // Unused::agree.
   void require_capture() const override;
+  // What every rank gives, rank by rank.
   std::vector<u64> gather(u64 mine) override;
+  // Replays a captured step on all ranks, replicas being compared before it where that is due.
   void replay(const std::function<void()>& launch) override;
+  // Aborts the communicator with the exception under way, unless all ranks have met it alike.
   void give_up() noexcept override;
+  // With zero = 2: how many backwards the step may have; ranks compare it before the first one.
   void begin_step(i64 micro_batches) override;
 
  private:

@@ -15,7 +15,9 @@
 
 namespace wt::dist {
 
+// What goes wrong, on which rank and at which call.
 struct Fault {
+  // What happens at the call.
   enum class What : u8 {
     delay,    // the call is begun `time` late
     hang,     // the rank stands still until somebody gave up: abort() here, or another rank's end
@@ -25,21 +27,24 @@ struct Fault {
     drop,     // the call is not made; this rank takes it for done
     corrupt,  // the lowest bit of the middle element flips: in what this rank gets, or sends
   };
-  What what = What::delay;
-  int rank = -1;  // -1: each
-  i64 call = -1;  // the number of the call (Call::number); -1: each
-  std::chrono::milliseconds time{0};
+  What what = What::delay;            // what happens
+  int rank = -1;                      // whose call it is; -1: each
+  i64 call = -1;                      // the number of the call (Call::number); -1: each
+  std::chrono::milliseconds time{0};  // of delay
 };
+// The fault's name: "delay".
 WT_API const char* to_string(Fault::What w);
 
 // What a fault throws on the rank that is to die.
 class WT_API RankDied : public Error {
  public:
+  // An error of exit code 1 with this message.
   explicit RankDied(const std::string& message) : Error("RankDied", 1, message) {}
 };
 
 // A communicator that passes calls on to `inner` but for the faults that name its rank. A corrupt
-// call is waited for when it begins.
+// call is waited for when it begins. Its groups have no faults, and captures() is
+// false.
 WT_API std::unique_ptr<Communicator> with_faults(std::unique_ptr<Communicator> inner,
                                                  std::vector<Fault> faults);
 

@@ -16,6 +16,7 @@
 
 namespace wt::dist {
 
+// What moves bytes between the ranks.
 enum class Backend : u8 {
   automatic,  // under mpirun or srun mpi, else with an address or torchrun's variables tcp, else
               // local
@@ -24,33 +25,41 @@ enum class Backend : u8 {
   nccl,       // a GPU a rank, with the first that applies of the others as control() (dist/nccl.h)
   tcp,        // processes, without MPI; tensors of cpu and simt (dist/tcp.h)
 };
+// The backend's name: "tcp".
 WT_API const char* to_string(Backend b);
 
+// How the processes of a job find each other.
 struct InitOptions {
-  Backend backend = Backend::automatic;
+  Backend backend = Backend::automatic;  // what moves bytes
+  // How long a rank waits for the others, here and in each call.
   std::chrono::milliseconds deadline = std::chrono::seconds(120);
-  std::string interfaces = {};  // as MpiOptions and TcpOptions have them
-  // A world over TCP, as TcpOptions has it. Those that are not given are those of RANK, WORLD_SIZE,
-  // MASTER_ADDR and MASTER_PORT, which torchrun sets (or a person, for each process).
+  std::string interfaces = {};  // where ranks listen, as MpiOptions and TcpOptions have them
+  // The place in a world over TCP, as TcpOptions has it: `rank` of `world_size`. Those that are not
+  // given are those of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which torchrun sets (or a
+  // person, for each process).
   int rank = -1, world_size = -1;
-  std::string address = {};
-  std::string job = {};
+  std::string address = {};  // where rank 0 is: "node0:29500"
+  std::string job = {};      // what all processes of this job say, up to 63 bytes
 };
 
-// All processes of a job call it together. Throws NotAvailable where mpirun or srun started several
-// processes and this build has no MPI, UsageError for `local` in a job of several, for a rank and
-// an address of another backend than tcp, and what mpi_world and tcp_world throw.
+// The communicator of this process in its job. All processes of a job call it together. Throws
+// NotAvailable where mpirun or srun started several processes and this build has no MPI, and for
+// `nccl` where there is no GPU, UsageError for `local` in a job of several, for a rank and an
+// address of another backend than tcp, and what mpi_world and tcp_world throw.
 WT_API std::unique_ptr<Communicator> init(InitOptions options = {}, Frame at = Frame::here());
 
-// Of this process among the job's on this host, as the launcher says: before init(), and without
-// asking anybody. 0 and 1 where there is no launcher; -1: it does not say.
+// This process's number among the job's on this host, as the launcher says: before init(), and
+// without asking anybody. 0 where there is no launcher; -1: it does not say.
 WT_API int local_rank();
+// The number of the job's processes on this host, as the launcher says. 1 where there is no
+// launcher; -1: it does not say.
 WT_API int local_size();
 
-// The same as the ranks themselves find out, by the names of their hosts. All ranks call it.
+// A rank's place among the ranks of its host.
 struct LocalPlace {
-  int rank = 0, size = 1;
+  int rank = 0, size = 1;  // number `rank` of `size`
 };
+// The place on the host as the ranks themselves find out, by its name and boot. All ranks call it.
 WT_API LocalPlace local_place(Communicator& comm);
 
 // The device that this rank's tensors belong on: cuda of its own by its place on the host, so that
@@ -65,9 +74,9 @@ WT_API Device device_for_rank(Communicator& comm, Frame at = Frame::here());
 struct GpusOfRank {
   i64 host = 0;     // the same for ranks of one host
   i64 visible = 0;  // the same for ranks that are shown the same list
-  i64 count = 0;
+  i64 count = 0;    // GPUs that the rank is shown
 };
-// The index for rank `rank`, -1 for the cpu; throws as device_for_rank().
+// The GPU's index for rank `rank`, -1 for the cpu; throws as device_for_rank().
 WT_API int choose_gpu(const GpusOfRank* ranks, int size, int rank);
 
 }  // namespace wt::dist

@@ -31,10 +31,13 @@ enum class Algorithm : u8 {
   tree,   // in pairs: all bytes over each link, about 2 log2(n) messages one after another
   chain,  // rank by rank: ((g0 + g1) + g2) + ..., as one process adds up its parts in turn
 };
+// The algorithm's name: "ring".
 WT_API const char* to_string(Algorithm a);
 
+// How ranks that are threads exchange bytes.
 struct LocalOptions {
-  Algorithm algorithm = Algorithm::automatic;
+  Algorithm algorithm = Algorithm::automatic;  // who sends what to whom
+  // How long a rank waits for the others in one call.
   std::chrono::milliseconds deadline = std::chrono::seconds(120);
   // A model of the links, one a direction between any two ranks: a message of b bytes holds its
   // link for b / bandwidth and is there `latency` after that. It is really waited for, by the

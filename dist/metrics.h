@@ -13,15 +13,17 @@
 
 namespace wt::dist {
 
-// This rank's samples of `n`: parts differ by one at most, some may be empty.
+// A rank's part of samples: those from `begin` on, `count` of them.
 struct Share {
-  i64 begin, count;
+  i64 begin, count;  // in samples; count may be 0
 };
+// This rank's samples of `n`: parts follow each other in the order of ranks and differ by one at
+// most. Sends nothing.
 WT_API Share share_of(const Communicator& comm, i64 n);
 
-// Every metric becomes that of all ranks' samples, to be read or reset. Every rank calls it with
-// the same metrics in the same order; waits for the device. Throws what reading throws,
-// NotAvailable for a metric that has no sums().
+// Makes every metric that of all ranks' samples, to be read or reset. Every rank calls it with the
+// same metrics in the same order; waits for the device, and for the ranks. Throws what reading
+// throws, NotAvailable for a metric that has no sums(), PeerFailure. With one rank nothing happens.
 WT_API void sum_metrics(Communicator& comm, const std::vector<metrics::Metric*>& list);
 
 }  // namespace wt::dist

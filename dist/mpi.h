@@ -24,7 +24,9 @@
 
 namespace wt::dist {
 
+// How a rank joins the job.
 struct MpiOptions {
+  // The communicator's first deadline(); the ranks have to come within it too. At least 1 ms.
   std::chrono::milliseconds deadline = std::chrono::seconds(120);
   // Where rank 0 listens while the job starts: interfaces, addresses or IPv4 subnets, separated by
   // commas ("eth0", "10.0.0.0/8"). Empty: what Open MPI is told in OMPI_MCA_btl_tcp_if_include,
@@ -32,13 +34,15 @@ struct MpiOptions {
   std::string interfaces = {};
 };
 
-// The calling process's place in the job. All processes call it together. MPI is started by the
-// first call, with MPI_THREAD_MULTIPLE, and finalized when the process ends with status 0, unless
-// the program does both itself. Throws NotAvailable (this build has no MPI, or MPI has no threads),
-// UsageError (options), PeerFailure (ranks that did not come within the deadline).
+// Makes the communicator of all ranks of the job, of which the calling process is one. All
+// processes call it together. MPI is started by the first call, with MPI_THREAD_MULTIPLE, and
+// finalized when the process ends with status 0, unless the program does both itself. Throws
+// NotAvailable (this build has no MPI, or MPI has no threads), UsageError (options), PeerFailure
+// (ranks that did not come within the deadline).
 WT_API std::unique_ptr<Communicator> mpi_world(MpiOptions options = {}, Frame at = Frame::here());
 
-// Which MPI this is, in its own words: "Open MPI v4.1.4, ..."; empty where this build has none.
+// The MPI that this build has, in its own words: "Open MPI v4.1.4, ..."; empty where this build has
+// none.
 WT_API std::string mpi_library();
 
 }  // namespace wt::dist

@@ -36,6 +36,7 @@
 
 namespace wt::dist {
 
+// How nccl_communicator() connects, watches and gives up.
 struct NcclOptions {
   // Two ranks on one GPU are refused, unless this is set or NCCL_MULTI_RANK_GPU_ENABLE=1: NCCL
   // itself takes them from 2.30 on, and with that variable alone.
@@ -51,19 +52,20 @@ struct NcclOptions {
   std::chrono::milliseconds give_up = std::chrono::seconds(10);
 };
 
-// Every rank of `control` calls it, each with a device of its own; `control` outlives the result,
-// and nobody else calls it meanwhile. Waits for all. Throws NotAvailable (no cuda, no NCCL, one too
-// old or of another version on some rank), PlacementError (no cuda device), UsageError (two ranks
-// on one), DeviceError (NCCL cannot connect), PeerFailure.
+// Connects the ranks of `control` by NCCL: every one calls it, with a cuda device of its own.
+// `control` outlives the result, gets its deadlines, and nobody else calls it meanwhile. Waits for
+// all. Throws NotAvailable (no NCCL, one too old or of another version, or no such cuda device, on
+// some rank), PlacementError (not a cuda device), UsageError (two ranks on one), DeviceError (NCCL
+// cannot connect), PeerFailure.
 WT_API std::unique_ptr<Communicator> nccl_communicator(Communicator& control, Device device,
                                                        const NcclOptions& options = {});
 
-// The same, with a control that it keeps.
+// Connects in the same way, with a control that the result keeps.
 WT_API std::unique_ptr<Communicator> nccl_communicator(std::unique_ptr<Communicator> control,
                                                        Device device,
                                                        const NcclOptions& options = {});
 
-// One line for the log: NCCL's version and file. NCCL has no call that tells which transport it
+// One line for a log: NCCL's version and file. NCCL has no call that tells which transport it
 // took; it writes that to its own log under NCCL_DEBUG=INFO, and the line says so.
 WT_API std::string describe_transport(const Communicator& nccl);
 

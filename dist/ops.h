@@ -35,21 +35,23 @@
 
 namespace wt::dist {
 
-// A tensor like x: the reduction of all ranks' x. min and max have no derivative: UsageError for an
-// x that needs one.
+// The reduction of all ranks' x, in x's shape, on every rank. min and max have no derivative:
+// UsageError for an x that needs one.
 WT_API Tensor all_reduce(Communicator& comm, const In& x, ReduceOp op = ReduceOp::sum);
 
-// (n, ...) on each rank -> (size n, ...): rank 0's, then rank 1's, ...; 0-d tensors: (size).
+// All ranks' x one behind the other, on every rank: (n, ...) on each -> (size n, ...): rank 0's,
+// then rank 1's, ...; 0-d tensors: (size).
 WT_API Tensor all_gather(Communicator& comm, const In& x);
 
-// (size n, ...) -> (n, ...): part rank() of the reduction, sum or mean. Throws ShapeError unless
-// the first axis can be cut into size() parts.
+// Part rank() of the reduction of all ranks' x, sum or mean: (size n, ...) -> (n, ...). Throws
+// ShapeError unless the first axis can be cut into size() parts, UsageError for min and max.
 WT_API Tensor reduce_scatter(Communicator& comm, const In& x, ReduceOp op = ReduceOp::sum);
 
 // The x of rank `root`; the other ranks' x say shape and dtype, which are the same.
 WT_API Tensor broadcast(Communicator& comm, const In& x, int root = 0);
 
-// The sum of all ranks' x on rank `root`, zeros elsewhere.
+// The sum of all ranks' x on rank `root`, zeros of its shape elsewhere. Throws UsageError for a
+// root that is no rank.
 WT_API Tensor reduce(Communicator& comm, const In& x, int root = 0);
 
 // Sends x and returns a token, 0-d, of x's dtype and device: token.backward() receives the gradient

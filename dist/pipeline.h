@@ -39,14 +39,17 @@
 
 namespace wt::dist {
 
+// How a batch goes through the stages; all but the device is the same on every rank.
 struct PipelineOptions {
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  i64 micro_batches = 1;  // at most the batch's size; cut as TrainStep cuts
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;  // in which order
+  i64 micro_batches = 1;  // at least 1, at most the batch's size; cut as TrainStep cuts
   // Where the stage computes. Default: its parameters' device; of a function or a module without
   // parameters the default device.
   std::optional<Device> device{};
 };
 
+// The part that a rank has in a model whose layers lie on several: its stage, and how batches go
+// through it.
 class WT_API Pipeline {
  public:
   // `stage` is the part of this rank: a module or a callable, from tensor to tensor; of a module a
@@ -72,9 +75,10 @@ class WT_API Pipeline {
   // divided. Returns that sum and the weight, f64 on the stage's device, the same on every rank,
   // without waiting for a device that has a queue.
   //
-  // Every rank calls it. Throws UsageError, ShapeError on every rank when the batch is empty or x
-  // and y differ in size. What a stage or the loss throws goes on from here; the other ranks get
-  // PeerFailure, as does every later call: messages of that batch are still under way.
+  // Every rank calls it. Throws UsageError under NoGrad, UsageError, ShapeError on every rank when
+  // the batch is empty or x and y differ in size. What a stage or the loss throws goes on from
+  // here; the other ranks get PeerFailure, as does every later call: messages of that batch are
+  // still under way.
   template <class Targets, class F>
   Loss backward(const Tensor& x, const Targets& y, F&& loss_of, Frame at = Frame::here()) {
     static_assert(wt::detail::TellsTensors<Targets> && wt::detail::TellsSize<Targets> &&
@@ -89,10 +93,12 @@ class WT_API Pipeline {
     return run(x, is_last() ? size_of(y) : kElsewhere, loss_of_part);
   }
 
-  // Without gradients, in the same micro-batches: the outputs of all on the last rank, undefined on
-  // the others. Every rank calls it; x counts on the first one.
+  // The outputs of a batch, without gradients, in the same micro-batches: on the last rank,
+  // undefined on the others. Every rank calls it; x counts on the first one.
   Tensor forward(const Tensor& x, Frame at = Frame::here());
 
+  // is_first and is_last tell whether this rank has the first or the last stage, device where its
+  // stage computes.
   bool is_first() const;
   bool is_last() const;
   Device device() const;

@@ -24,22 +24,29 @@
 
 namespace wt::dist {
 
+// In which order a stage does forwards and backwards. gpipe: all forwards, then all backwards.
+// one_f_one_b: by turns, which holds fewer activations.
 enum class PipelineSchedule : u8 { gpipe, one_f_one_b };
+// The name, "gpipe" or "one_f_one_b".
 WT_API const char* to_string(PipelineSchedule s);
 
+// One thing that a stage does in a step: of which kind, with which micro-batch.
 struct PipelineAction {
+  // What is done: tensors come from and go to the stages beside, forward and backward compute.
   enum class Kind : u8 {
-    recv_forward,  // the activations of a micro-batch, from the stage before
-    forward,
+    recv_forward,   // the activations of a micro-batch, from the stage before
+    forward,        // of this stage
     send_forward,   // to the stage behind
     recv_backward,  // the gradient of what was sent, from there
-    backward,
-    send_backward  // of what was received, to the stage before
+    backward,       // of this stage
+    send_backward   // of what was received, to the stage before
   };
-  Kind kind;
-  i64 micro_batch;
+  Kind kind;        // what is done
+  i64 micro_batch;  // from 0 on
+  // Whether kind and micro_batch are the same.
   friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
 };
+// The name of the value, "recv_forward" and so on.
 WT_API const char* to_string(PipelineAction::Kind k);
 
 // What stage `stage` of `stages` does in a step, in order. The first one receives no activations,
@@ -47,16 +54,19 @@ WT_API const char* to_string(PipelineAction::Kind k);
 WT_API std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage,
                                                     int stages, i64 micro_batches);
 
-// Of one micro-batch on every stage, in any unit; a backward takes about twice a forward.
+// What the actions of one micro-batch take on every stage, in any unit; a backward takes about
+// twice a forward.
 struct PipelineCosts {
-  double forward = 1, backward = 2, transfer = 0;
+  double forward = 1, backward = 2, transfer = 0;  // transfer: of a tensor to a stage beside
 };
+// What a step takes, in the unit of the costs.
 struct PipelineTimes {
-  double total = 0;                // until the last stage is done
-  double bubble = 0;               // the part of it in which the average stage computes nothing
+  double total = 0;   // until the last stage is done
+  double bubble = 0;  // the part of it, 0 to 1, in which the average stage computes nothing
   std::vector<i64> activations{};  // most micro-batches that a stage holds at once, a stage each
 };
-// A step as it would go where a send waits for its receiver. Throws UsageError as above.
+// A step as it would go where a send waits for its receiver. Throws UsageError unless stages and
+// micro_batches are at least 1.
 WT_API PipelineTimes pipeline_times(PipelineSchedule schedule, int stages, i64 micro_batches,
                                     const PipelineCosts& costs = {});
 

@@ -23,19 +23,20 @@
 
 namespace wt::dist {
 
-// Every rank calls it, with the same arguments; the folder is one that all of them see. Nothing is
-// gathered: of sharded state (DataParallelOptions::zero) each rank writes what it keeps, and what
-// all ranks have alike (`common`, averages, state that is not sharded) is dealt out by bytes. Names
-// must differ, from the optimizer's too. Returns once the checkpoint is on the disk. Throws
-// CheckpointError on every rank, naming the one that could not write; PeerFailure; what
-// Optimizer::state_pieces() throws. Then PATH is what it was.
+// Writes a checkpoint of the optimizer's state and `common`, each rank its part. Every rank calls
+// it, with the same arguments; the folder is one that all of them see. Nothing is gathered: of
+// sharded state (DataParallelOptions::zero) each rank writes what it keeps, and what all ranks have
+// alike (`common`, averages, state that is not sharded) is dealt out by bytes. Names must differ,
+// from the optimizer's too. Returns once the checkpoint is on the disk. Throws CheckpointError on
+// every rank, naming the one that could not write; PeerFailure; what Optimizer::state_pieces()
+// throws. Then PATH is what it was.
 WT_API void save_sharded(const std::string& path, Communicator& comm, const optim::Optimizer& opt,
                          const std::vector<nn::NamedTensor>& common,
                          const nn::Metadata& metadata = {});
 
-// All tensors, whole, on the cpu, and the caller's metadata. Any process that sees the folder may
-// call it, alone. Throws DataError for what is no index, and for parts that are missing, damaged or
-// of another save.
+// Reads a sharded checkpoint: all tensors, whole, on the cpu, and the caller's metadata. Any
+// process that sees the folder may call it, alone. Throws DataError for what is no index, and for
+// parts that are missing, damaged or of another save.
 WT_API nn::LoadedTensors load_sharded(const std::string& path, const ParseLimits& limits = {});
 
 }  // namespace wt::dist

@@ -8,9 +8,10 @@
 
 namespace wt::dist {
 
-// What they are on rank `root`; what other ranks give is not looked at. Every rank calls it.
+// The text of rank `root`, on every rank; what others give is not looked at. Every rank calls it.
 WT_API std::string share_text(Communicator& comm, const std::string& text, int root = 0);
-// On the cpu. Tensors of the root on other devices are copied; the host waits for them.
+// The tensors of rank `root` with their names, on every rank, on the cpu; what others give is not
+// looked at. Those on other devices are copied; the host waits for them. Every rank calls it.
 WT_API std::vector<nn::NamedTensor> share_tensors(Communicator& comm,
                                                   const std::vector<nn::NamedTensor>& tensors,
                                                   int root = 0);

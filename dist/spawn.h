@@ -3,7 +3,8 @@
 //   dist::spawn(4, [](dist::Communicator& comm) {
 //     manual_seed(7);                              // the same weights on every rank
 //     Net net;
-//     dist::DataParallel ranks(net, comm);
+//     optim::Sgd opt{net, {.lr = 0.1}};
+//     dist::DataParallel ranks{net, opt, comm};
 //     ...
 //   });
 #pragma once
@@ -14,8 +15,9 @@
 
 namespace wt::dist {
 
+// Which communicators spawn() makes.
 struct SpawnOptions {
-  LocalOptions local = {};
+  LocalOptions local = {};  // of the world whose ranks the threads are
   // Makes what fn gets in the place of the local communicator, on the rank's thread: one with
   // faults around it (dist/fault.h), or another backend that meets through it. Empty: that itself.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator> local)> wrap = {};
@@ -26,9 +28,9 @@ struct SpawnOptions {
 // with the caller's random state, dropout's rank beside it: they draw the same numbers, but for
 // dropout. The caller goes on with rank 0's random state, as if it had called fn itself.
 //
-// A bad label or index is met by one rank: each has a mailbox of its own (core/mailbox.h) on every
-// device, threads that it starts with a ModeCopy (a loader's) share it, and what it holds when fn
-// returns is thrown.
+// A bad label or index is met by one rank: of several, each has a mailbox of its own
+// (core/mailbox.h) on every device, threads that it starts with a ModeCopy (a loader's) share it,
+// and what it holds when fn returns is thrown.
 //
 // What fn throws on one rank ends the calls of the others, and is thrown here when all have ended:
 // the first one, with its type, not the PeerFailure of those that waited for it; an error of the

@@ -6,9 +6,10 @@
 
 namespace wt::dist {
 
+// What agree_on_step() found.
 struct StageStep {
-  optim::StepOptions options{};  // for opt.step()
-  Tensor grad_norm{};            // of the mean loss's gradient over all ranks, before clipping; f64
+  optim::StepOptions options{};  // for opt.step(): grad_factor and skip
+  Tensor grad_norm{};  // of the mean loss's gradient over all ranks, before clipping; 0-d, f64
 };
 
 // What every rank's optimizer steps with, when each has other parameters (Pipeline), their

@@ -5,10 +5,10 @@
 
 namespace wt::dist {
 
-// From here on the statistics of all batch norms in `net` are, in training, those of all ranks'
-// samples, weighed by their number, in forward and backward: the results of one process with the
-// whole batch. Two small all-reduces a layer, one more each in backward, which every rank makes in
-// the same order: all ranks run the same layers. Returns how many layers there are.
+// Makes all batch norms in `net` use, in training, the statistics of all ranks' samples, weighed by
+// their number, in forward and backward: the results of one process with the whole batch. Two small
+// all-reduces a layer, one more each in backward, which every rank makes in the same order: all
+// ranks run the same layers. Returns how many layers there are.
 //
 //   dist::sync_batch_norm(net, comm);
 //

@@ -20,10 +20,14 @@ WT_HOT A activated(Activation f, A z) {
       return pw::GeluTanh::value(z);
     case Activation::silu:
       return pw::Silu::value(z);
+    case Activation::relu6:
+      return pw::Relu6::value(z);
+    case Activation::hardswish:
+      return pw::Hardswish::value(z);
   }
   return z;
 }
-// gy * f'(z). relu's derivative is told from its result, whose sign z has.
+// gy * f'(z).
 template <class A>
 WT_HOT A activation_gradient(Activation f, A gy, A z) {
   switch (f) {
@@ -37,6 +41,10 @@ WT_HOT A activation_gradient(Activation f, A gy, A z) {
       return pw::GeluTanh::d0(gy, z, z);
     case Activation::silu:
       return pw::Silu::d0(gy, z, z);
+    case Activation::relu6:
+      return pw::Relu6::d0(gy, z, z);
+    case Activation::hardswish:
+      return pw::Hardswish::d0(gy, z, z);
   }
   return gy;
 }

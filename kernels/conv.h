@@ -9,7 +9,8 @@
 // o and c of one group. (The name is the field's; nothing is flipped, so it is a correlation.) The
 // second is the transposed convolution, the gradient of the first with respect to x; the third is
 // the gradient with respect to w. Where p lies outside, variants leave the product out or make it
-// with a zero: a w (in the third: a y) that is not finite may then give NaN.
+// with a zero: a w (in the third: a y) that is not finite may then give NaN. Winograd's transforms
+// (cpu, cuDNN) make NaN of all results whose 4 x 4 pixels hold one that is not finite.
 //
 // Shapes: x [batch, in_channels, in...], y [batch, out_channels, out...], w [out_channels,
 // in_channels / groups, kernel...]. There are always three spatial axes here: leading ones of size

@@ -17,11 +17,12 @@ namespace wt::models {
 // fairseq and Hugging Face do. n counts the end.
 enum class LengthPenalty : u8 { wu, power };
 
+// How sentences are searched for: where they begin and end, and how many are followed.
 struct SearchOptions {
   i64 begin = -1, end = -1;     // tokens that must be given: what a sentence begins and ends with
-  i64 beam = 4;                 // sentences that are followed at a time
+  i64 beam = 4;                 // sentences that are followed at a time, at least 1
   double length_penalty = 0.6;  // alpha; 0: none, and short ones win
-  LengthPenalty penalty = LengthPenalty::wu;
+  LengthPenalty penalty = LengthPenalty::wu;  // the formula that has alpha
   i64 max_length = 128;      // tokens, the end among them; longer ones are cut there
   std::vector<i64> never{};  // tokens that are not to come, as padding
   WT_MISNAMED(num_beams, beam);
@@ -31,10 +32,11 @@ struct SearchOptions {
   WT_MISNAMED(bos_token_id, begin);
 };
 
+// A sentence that beam_search() has found.
 struct Hypothesis {
   std::vector<i64> tokens;     // without beginning and end
-  double log_probability = 0;  // of the tokens and the end
-  double score = 0;            // by the length penalty
+  double log_probability = 0;  // of the tokens and the end, natural
+  double score = 0;            // log_probability by the length penalty
   bool ended = false;          // false: cut at max_length
 };
 
@@ -45,13 +47,15 @@ using NextLogits = std::function<Tensor(std::span<const i64> tokens, std::span<c
 
 // Of each of `count` sentences up to `beam` hypotheses, the best score first, of equal ones that
 // which was found first. Each step keeps the likeliest `beam` that go on; an end is taken where it
-// is among the likeliest `beam`, and a sentence is done with `beam` ends. Log-probabilities are
-// added up in f64. Records nothing. Throws UsageError for options that make no sense, ShapeError
-// for logits of another shape, NumericError for NaN.
+// is among the likeliest `beam`, and a sentence is done with `beam` ends. Logits are taken in f32,
+// log-probabilities added up in f64. Records nothing. Throws UsageError for options that make no
+// sense, ShapeError for logits of another shape, IndexError for a token of `never` outside of them,
+// NumericError for NaN.
 WT_API std::vector<std::vector<Hypothesis>> beam_search(i64 count, const NextLogits& next,
                                                         const SearchOptions& o);
-// Always the likeliest token, of equal ones the first: what a beam of 1 finds, without sorting. Of
-// the options `beam` and the penalty do not count.
+// Always the likeliest token, of equal ones the first: what a beam of 1 finds, without sorting. The
+// tokens of each of `count` sentences, without beginning and end. Of the options `beam` and the
+// penalty do not count. Throws what beam_search() throws.
 WT_API std::vector<std::vector<i64>> greedy_search(i64 count, const NextLogits& next,
                                                    const SearchOptions& o);
 

@@ -11,26 +11,30 @@
 
 namespace wt::nn {
 
+// Keys and values that a file has beside its tensors, in its order.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-// Tensors from any device (they are copied to the host one by one). Throws CheckpointError when the
-// file cannot be written; what was there before stays.
+// Writes named tensors from any device (they are copied to the host one by one) to a file. Throws
+// UsageError for a name that is there twice, CheckpointError when the file cannot be written; what
+// was there before stays.
 WT_API void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                          const Metadata& metadata = {});
 
+// All that a file has.
 struct LoadedTensors {
   std::vector<NamedTensor> tensors;  // on the cpu, in file order
-  Metadata metadata;
+  Metadata metadata;                 // as it was saved
+  // The tensor of that name; null if absent.
   const Tensor* find(const std::string& name) const;
 };
-// `path`: a file, or a folder or index of several (nn/weight_files.h).
-// Throws DataError (path and byte offset) for anything but an undamaged file, and, before memory is
-// asked for, for one with more tensor bytes than limits.max_bytes (the default: as many as the
-// machine has). PyTorch's own files (.pt, .pth, .bin) are refused by their content:
-// tools/convert_pt.py turns them into this format.
+// Reads all tensors of `path`: a file, or a folder or index of several (nn/weight_files.h). Throws
+// DataError (path and byte offset) for anything but an undamaged file, and, before memory is asked
+// for, for one with more tensor bytes than limits.max_bytes (the default: as many as the machine
+// has). PyTorch's own files (.pt, .pth, .bin) are refused by their content: tools/convert_pt.py
+// turns them into this format.
 WT_API LoadedTensors load_tensors(const std::string& path, const ParseLimits& limits = {});
 
-// Those whose names begin with `prefix`, without it.
+// The tensors whose names begin with `prefix`, without it; none where no name does.
 WT_API std::vector<NamedTensor> with_prefix(const std::vector<NamedTensor>& tensors,
                                             const std::string& prefix);
 // The tensors with `prefix` before every name.
@@ -51,16 +55,18 @@ WT_API void save_model(const ModuleBase& m, const std::string& architecture,
 // names in alphabetical order, and the metadata have the other names with that one: what
 // safetensors.torch.save_model does, so that its load_model reads the file. (A state with every
 // name, for load_state_dict(load_file(...)) there, is save_tensors(path, model.state_dict()).)
-// Throws as save_tensors.
+// Throws as save_tensors, and UsageError for a key of the metadata that is there twice or is one of
+// ours: "format", "architecture".
 template <std::derived_from<ModuleBase> M>
 void save_model(const M& model, const std::string& path, const Metadata& metadata = {}) {
   detail::save_model(model, detail::architecture_of(model, typeid(M)), path, metadata);
 }
 
+// How much of a file must fit, and which weights of a checkpoint are taken.
 struct LoadModelOptions {
-  bool strict = true;  // false: load what fits and report the rest
-  bool ema = false;    // of a checkpoint: the averaged weights where there are some
-  ParseLimits limits = {};
+  bool strict = true;       // false: load what fits and report the rest
+  bool ema = false;         // the averaged weights of a checkpoint; UsageError without any
+  ParseLimits limits = {};  // what reading may spend
 };
 
 namespace detail {

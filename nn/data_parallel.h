@@ -29,6 +29,7 @@
 
 namespace wt::nn {
 
+// Where the parts of a batch are computed, and along which axis it is cut.
 struct DataParallelOptions {
   // The first has the module, takes a part of its own and gets the results; one may be there twice.
   // Empty: all GPUs, from that of the module on, or the module's own device alone.
@@ -84,23 +85,27 @@ Y join_results(std::vector<Y> parts, i64 axis, Device to) {
 }
 }  // namespace detail
 
-// Registered as "module", so parameters have PyTorch's names: "module.fc.weight".
+// A module that is called once a device, each time with a part of the batch. It is registered as
+// "module", so parameters have PyTorch's names: "module.fc.weight".
 template <class M>
 class DataParallel : public Module<DataParallel<M>> {
  public:
   static_assert(std::derived_from<M, ModuleBase>, "a DataParallel holds a module");
+  // Holds m, which is neither copied nor moved: when it is called it must be on the first device.
   explicit DataParallel(M m, DataParallelOptions options = {})
       : module(this->add("module", std::move(m))), options_(std::move(options)) {
     this->set_type("DataParallel");  // of any M
   }
 
+  // The module itself, on the first device: what an optimizer and a checkpoint are given.
   M module;
 
-  // x and the tensors among `rest` are cut along .axis, wherever they are; undefined ones and all
-  // else go to each call as they are: so do tensors inside of structs (a mask in .attn_mask, say),
-  // which are not cut, and not copied to the devices. The result is a tensor, or a pair, tuple or
-  // vector of tensors, no Loss: losses are for the whole batch's result. Throws PlacementError for
-  // a module that is not on the first device, ShapeError for tensors of unequal batches.
+  // The result for the whole batch, on the first device. x and the tensors among `rest` are cut
+  // along .axis, wherever they are; undefined ones and all else go to each call as they are: so do
+  // tensors inside of structs (a mask in .attn_mask, say), which are not cut, and not copied to the
+  // devices. The result is a tensor, or a pair, tuple or vector of tensors, no Loss: losses are for
+  // the whole batch's result. Throws PlacementError for a module that is not on the first device,
+  // ShapeError for tensors of unequal batches.
   template <class... Rest>
   auto forward(Tensor x, const Rest&... rest) {
     using Y = std::remove_cvref_t<decltype(module(x, rest...))>;

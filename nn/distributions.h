@@ -23,11 +23,13 @@ namespace wt::distributions {
 // A tensor, or a number for all elements.
 class Value {
  public:
+  // Of a tensor, which is held as it is, or of a number, which has no dtype yet.
   Value(const Tensor& t) : tensor_(t) {}  // NOLINT: implicit by design
   template <Number T>
   Value(T v) : number_(double(v)) {}  // NOLINT
-  // A number becomes a 0-d tensor.
+  // The tensor as it was given; a number becomes a 0-d tensor of these options.
   WT_API Tensor tensor(const TensorOptions& o) const;
+  // is_number tells which it is; given is the tensor, undefined for a number.
   bool is_number() const { return !tensor_.defined(); }
   const Tensor& given() const { return tensor_; }
 
@@ -36,6 +38,7 @@ class Value {
   double number_ = 0;
 };
 
+// What all distributions have: draws, the logarithm of the density, entropy and moments.
 class WT_API Distribution {
  public:
   virtual ~Distribution() = default;
@@ -43,31 +46,39 @@ class WT_API Distribution {
   const Shape& batch_shape() const { return batch_; }
   // Draws of shape + batch_shape(), without a gradient.
   Tensor sample(const Shape& shape = {}, const CallLine& line = {}) const;
-  // log p(value), which broadcasts with batch_shape().
+  // log p(value), natural, of the shape that value and batch_shape() broadcast to. Throws
+  // ShapeError where they do not.
   Tensor log_prob(const Value& value, const CallLine& line = {}) const;
-  // Of batch_shape(): -E[log p], in nats; moments.
+  // Of batch_shape(): entropy is -E[log p], in nats; mean, variance and stddev are those of a draw.
+  // All have gradients to the parameters.
   Tensor entropy(const CallLine& line = {}) const;
   Tensor mean(const CallLine& line = {}) const;
   Tensor variance(const CallLine& line = {}) const;
   Tensor stddev(const CallLine& line = {}) const;
 
  protected:
+  // Parameters become tensors of one dtype and device, the default ones if all are numbers. Throws
+  // DtypeError, PlacementError, and ShapeError where they do not broadcast.
   Distribution(const char* name, std::initializer_list<const Value*> parameters);
   // Parameter i, of its own shape.
   const Tensor& parameter(size_t i) const { return parameters_[i]; }
+  // options are dtype and device of the parameters, name is what errors begin with; whole expands a
+  // tensor to batch_shape().
   const TensorOptions& options() const { return options_; }
   const char* name() const { return name_; }
   Tensor whole(const Tensor& t) const { return t.expand(batch_); }
   // Throws UsageError on the cpu where `wrong` is true somewhere.
   void refuse(const Tensor& wrong, const std::string& text) const;
 
-  // Of a shape that ends with batch_shape().
+  // What a distribution is made of: drawn, of a shape that ends with batch_shape(), and
+  // log_density, log p of a value; entropy_of, mean_of and variance_of broadcast to batch_shape().
   virtual Tensor drawn(const Shape& shape) const = 0;
   virtual Tensor log_density(const Tensor& value) const = 0;
   virtual Tensor entropy_of() const = 0;
   virtual Tensor mean_of() const = 0;
   virtual Tensor variance_of() const = 0;
 
+  // What batch_shape() returns.
   Shape batch_{};
 
  private:
@@ -76,28 +87,34 @@ class WT_API Distribution {
   std::vector<Tensor> parameters_{};
 };
 
-// Whose draws are functions of the parameters and of noise that does not depend on them (Kingma and
-// Welling 2013, arXiv:1312.6114).
+// A distribution whose draws are functions of the parameters and of noise that does not depend on
+// them (Kingma and Welling 2013, arXiv:1312.6114).
 class WT_API Reparametrised : public Distribution {
  public:
   // As sample(), with the gradient to the parameters.
   Tensor rsample(const Shape& shape = {}, const CallLine& line = {}) const;
 
  protected:
+  // The constructors are those of Distribution.
   using Distribution::Distribution;
 };
 
-// exp(-((x - loc) / scale)^2 / 2) / (scale sqrt(2 pi)), scale > 0.
+// The normal distribution: exp(-((x - loc) / scale)^2 / 2) / (scale sqrt(2 pi)), scale > 0.
 class WT_API Normal : public Reparametrised {
  public:
+  // Tensors or numbers, which broadcast. Throws UsageError on the cpu unless every scale is above
+  // 0.
   Normal(const Value& loc, const Value& scale, const CallLine& line = {});
+  // loc is the mean and scale the standard deviation, both of batch_shape().
   Tensor loc() const { return whole(parameter(0)); }
   Tensor scale() const { return whole(parameter(1)); }
-  // P(X <= value).
+  // P(X <= value), of the shape that value and batch_shape() broadcast to.
   Tensor cdf(const Value& value, const CallLine& line = {}) const;
 
  protected:
+  // For a class that errors call `name`.
   Normal(const char* name, const Value& loc, const Value& scale);
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;
@@ -105,13 +122,16 @@ class WT_API Normal : public Reparametrised {
   Tensor variance_of() const override;
 };
 
-// exp of a Normal(loc, scale), which are those of the logarithm.
+// exp of a Normal(loc, scale): loc and scale are those of the logarithm of a draw.
 class WT_API LogNormal : public Normal {
  public:
+  // Throws as Normal.
   LogNormal(const Value& loc, const Value& scale, const CallLine& line = {});
+  // P(X <= value); NaN below 0.
   Tensor cdf(const Value& value, const CallLine& line = {}) const;
 
  protected:
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;
@@ -119,15 +139,20 @@ class WT_API LogNormal : public Normal {
   Tensor variance_of() const override;
 };
 
-// 1 / (high - low) in [low, high), else 0; low < high.
+// The uniform distribution: 1 / (high - low) in [low, high), else 0; low < high.
 class WT_API Uniform : public Reparametrised {
  public:
+  // Tensors or numbers, which broadcast. Throws UsageError on the cpu unless every low is below
+  // high.
   Uniform(const Value& low, const Value& high, const CallLine& line = {});
+  // low is the smallest draw and high what draws are below, both of batch_shape().
   Tensor low() const { return whole(parameter(0)); }
   Tensor high() const { return whole(parameter(1)); }
+  // P(X <= value), from 0 up to low to 1 from high on.
   Tensor cdf(const Value& value, const CallLine& line = {}) const;
 
  protected:
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;
@@ -135,14 +160,18 @@ class WT_API Uniform : public Reparametrised {
   Tensor variance_of() const override;
 };
 
-// rate exp(-rate x), x >= 0; rate > 0.
+// The exponential distribution: rate exp(-rate x), x >= 0; rate > 0.
 class WT_API Exponential : public Reparametrised {
  public:
+  // A tensor or a number. Throws UsageError on the cpu unless every rate is above 0.
   Exponential(const Value& rate, const CallLine& line = {});
+  // 1 / mean, of batch_shape().
   Tensor rate() const { return parameter(0); }
+  // P(X <= value): 1 - e^(-rate value), which is negative below 0.
   Tensor cdf(const Value& value, const CallLine& line = {}) const;
 
  protected:
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;
@@ -150,10 +179,11 @@ class WT_API Exponential : public Reparametrised {
   Tensor variance_of() const override;
 };
 
-// Either of them. Logits of probabilities p are log(p / (1 - p)), of classes log p.
+// Probabilities or logits, one of the two. Logits of probabilities p are log(p / (1 - p)), of
+// classes log p.
 struct ProbsOrLogits {
-  std::optional<Value> probs{};
-  std::optional<Value> logits{};
+  std::optional<Value> probs{};   // of [0, 1], of classes at least 0
+  std::optional<Value> logits{};  // any numbers
 };
 
 // 1 with probability p, else 0. Probabilities are of [0, 1]; where a logit is made of one it is
@@ -161,11 +191,16 @@ struct ProbsOrLogits {
 // logits.
 class WT_API Bernoulli : public Distribution {
  public:
+  // Throws UsageError for both or neither of probs and logits, and on the cpu for probs outside [0,
+  // 1].
   explicit Bernoulli(const ProbsOrLogits& p, const CallLine& line = {});
+  // probs is the probability of 1 and logits log(p / (1 - p)), both of batch_shape(), whichever was
+  // given.
   Tensor probs() const;
   Tensor logits() const;
 
  protected:
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;
@@ -181,12 +216,16 @@ class WT_API Bernoulli : public Distribution {
 // IndexError for another class; ShapeError without classes, otherwise Bernoulli's errors.
 class WT_API Categorical : public Distribution {
  public:
+  // Of [.., K], K the classes. Throws ShapeError without classes, UsageError for both or neither of
+  // probs and logits, and on the cpu for probs below 0 or all 0.
   explicit Categorical(const ProbsOrLogits& p, const CallLine& line = {});
-  // [.., K], normalised: their sum, or that of their exponentials, is 1.
+  // probs and logits, [.., K], are normalised, whichever was given: probs add up to 1, and so do
+  // the exponentials of logits.
   Tensor probs() const;
   Tensor logits() const;
 
  protected:
+  // drawn, log_density, entropy_of, mean_of and variance_of are as Distribution says.
   Tensor drawn(const Shape& shape) const override;
   Tensor log_density(const Tensor& value) const override;
   Tensor entropy_of() const override;

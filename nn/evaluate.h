@@ -16,14 +16,18 @@
 
 namespace wt {
 
-// Names and values in the order of the metrics.
+// What an evaluation has measured: names and values in the order of the metrics.
 class WT_API Evaluation {
  public:
+  // Reads all of these, which waits for their device. Throws what a value() throws.
   explicit Evaluation(const std::vector<metrics::Metric*>& metrics);
-  // Throws UsageError, with the near name, for a metric that was not asked for.
+  // The value of a metric; NaN where nothing was counted. Throws UsageError, with the near name,
+  // for a metric that was not asked for.
   double operator[](std::string_view name) const;
+  // Names with values, in the order of the metrics.
   const std::vector<std::pair<std::string, double>>& values() const { return values_; }
-  std::string text() const;  // "loss 0.4213, accuracy 0.8712"
+  // On one line, with four digits behind the point: "loss 0.4213, accuracy 0.8712".
+  std::string text() const;
 
  private:
   std::vector<std::pair<std::string, double>> values_;
@@ -114,16 +118,18 @@ class WT_API NamedMetrics {
 
 }  // namespace detail
 
-// The model in eval mode and without gradients, given every batch (x, y) of the loader or range on
-// the model's device; the metrics are reset first, and read at the end: until then the host does
-// not wait. A loader is read from the beginning of its epoch. Training flags of every module, grad
-// mode and the loader's position are put back, also when something throws.
+// What the metrics say of a model in eval mode and without gradients, given every batch (x, y) of
+// the loader or range on the model's device; the metrics are reset first, and read at the end:
+// until then the host does not wait. A loader is read from the beginning of its epoch. Training
+// flags of every module, grad mode and the loader's position are put back, also when something
+// throws.
 template <class Model, class Range, std::derived_from<metrics::Metric>... M>
 requires(sizeof...(M) > 0) Evaluation evaluate(Model&& model, Range&& batches, M&... metrics) {
   metrics::Metric* const list[] = {&metrics...};
   return detail::evaluate(model, batches, {list, sizeof...(M)}, Frame{});
 }
-// The same with metrics by name (make_metric).
+// The same evaluation with metrics by name. Throws UsageError for a name that make_metric() does
+// not know.
 template <class Model, class Range>
 Evaluation evaluate(Model&& model, Range&& batches, std::initializer_list<std::string_view> names,
                     Frame at = Frame::here()) {

@@ -20,7 +20,8 @@ namespace detail {
 // Tensors in the places of a module's own for as long as it lives. Tied places change together.
 class WT_API SwappedTensors {
  public:
-  // All parameters in the order of parameters(). Throws UsageError for another number, ShapeError.
+  // All parameters in the order of parameters(). Throws UsageError for another number, undefined
+  // tensors and those of another shape.
   SwappedTensors(const ModuleBase& net, std::span<const Tensor> parameters, Frame at);
   // By name: all parameters, and any buffers. Throws UsageError with the names that are missing,
   // unexpected or misshapen.
@@ -44,7 +45,9 @@ using SpanFor = std::span<std::enable_if_t<std::is_class_v<M>, T>>;
 // among them (buffers that are not stay the module's own, and its training writes into them).
 // Shapes are those of the module; dtypes and devices may be others. The module has its own tensors
 // again afterwards, also when the call throws. While the call lasts other threads that use the
-// module see the others too. PyTorch's name: torch.func.functional_call, with strict = true.
+// module see the others too. Throws UsageError for another number or other names, all of them told,
+// and for tensors that are undefined or of another shape. PyTorch's name:
+// torch.func.functional_call, with strict = true.
 template <class M, class... Rest>
 auto functional_call(const M& net, detail::SpanFor<const Tensor, M> tensors, const In& x,
                      Rest&&... rest) {
@@ -61,5 +64,6 @@ auto functional_call(const M& net, detail::SpanFor<const NamedTensor, M> tensors
 }  // namespace wt::nn
 
 namespace wt {
+// nn::functional_call, beside the operators.
 using nn::functional_call;
 }  // namespace wt

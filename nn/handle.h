@@ -96,7 +96,7 @@ class Shared {
 
 }  // namespace detail
 
-// What a module gives back of itself has its own type:
+// The base of modules by which what they give back of themselves has their own type:
 //
 //   auto net = nn::Linear{3, 1}.to(device).eval();   // a Linear
 //   net = net.to(f64);
@@ -111,9 +111,11 @@ class Derived : public Base {
  public:
   using Base::Base;
 
-  // What ModuleBase says of them, in place. They give a Self: a handle to this module, or nothing
-  // where the class cannot be copied. One declaration for all kinds of objects: each class of
-  // modules has these, and warptape.h is measured.
+  // One declaration for all kinds of objects: each class of modules has these, and warptape.h is
+  // measured.
+
+  // Moves parameters and buffers in place, to a device, a dtype or both, as ModuleBase::to() says,
+  // and gives a handle to this module as a Self (nothing where the class cannot be copied).
   auto to(Device d) const { return Base::to(d), detail::handle_to(self()); }
   auto to(DType t, Frame at = Frame::here()) const {
     return Base::to(t, at), detail::handle_to(self());
@@ -121,13 +123,18 @@ class Derived : public Base {
   auto to(Device d, DType t, Frame at = Frame::here()) const {
     return Base::to(d, t, at), detail::handle_to(self());
   }
+  // Switches this module and all below to training or evaluation, and gives a handle to this one.
   auto train(bool on = true) const { return Base::train(on), detail::handle_to(self()); }
+  // Switches this module and all below to evaluation, and gives a handle to this one.
   auto eval() const { return train(false); }
+  // Whether all parameters want gradients, or are frozen (ModuleBase::requires_grad_); gives a
+  // handle to this module.
   template <std::same_as<bool> B = bool>
   auto requires_grad_(B on = true) const {
     return Base::requires_grad_(on), detail::handle_to(self());
   }
-  // Of the parameters whose name fits a pattern; how many fit.
+  // Whether the parameters whose name fits a pattern of '*' and '?' want gradients; returns how
+  // many fit. Throws UsageError when none does.
   template <std::convertible_to<std::string_view> S>
   i64 requires_grad_(const S& pattern, bool on = true) const {
     return Base::requires_grad_(pattern, on);

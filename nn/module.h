@@ -27,7 +27,8 @@
 
 namespace wt {
 
-// The calls of custom operators (autograd/custom.h).
+// The result of a custom operator `op` for 1 to 8 operands, recorded with its own backward
+// (autograd/custom.h).
 template <class Op>
 auto apply(const Op& op, const In& a);
 template <class Op>
@@ -55,6 +56,7 @@ namespace wt::nn {
 // A parameter or buffer of a module: stands for its tensor wherever an operator takes one.
 class WT_API Param {
  public:
+  // A handle to a slot; modules make it, in add() and add_buffer().
   explicit Param(std::shared_ptr<detail::ParamSlot> slot) : slot_(std::move(slot)) {}
   // The same slot; within clone() that of the copy.
   Param(const Param& o);
@@ -65,16 +67,21 @@ class WT_API Param {
   Param& operator=(const Param& o);
   Param& operator=(const Tensor& t);
 
+  // The tensor in the slot now, undefined where the layer was made without it.
   const Tensor& tensor() const { return slot_->tensor; }
+  // The tensor in the slot, wherever an operator takes one.
   operator const Tensor&() const { return slot_->tensor; }  // NOLINT: implicit by design
   // Methods of the tensor, those in place too: net.fc.weight->mul_(0.9) under NoGrad.
   Tensor* operator->() const { return &slot_->tensor; }
+  // False where the layer was made without it: the bias of {.bias = false}.
   bool defined() const { return slot_->tensor.defined(); }
+  // The place of the tensor, which all handles to it share; optimizers hold it too.
   const std::shared_ptr<detail::ParamSlot>& slot() const { return slot_; }
 
  private:
   std::shared_ptr<detail::ParamSlot> slot_;
 };
+// A tensor that belongs to a module's state and has no gradient: running statistics, masks.
 using Buffer = Param;
 
 template <class Self>
@@ -107,25 +114,29 @@ constexpr void check_forward() {
 }
 }  // namespace detail
 
+// A tensor under its full name in a module, a state or a file.
 struct NamedTensor {
   std::string name;  // "head.2.weight"
-  Tensor tensor;
+  Tensor tensor;     // shared with the module where it comes from one
 };
 
 struct NamedModule;  // {name, module}
 
+// How ModuleBase::load_state_dict() takes a state that does not fit.
 struct LoadStateOptions {
   bool strict = true;  // false: load what fits and report the rest
 };
-// What did not fit.
+// What of a state and a module did not fit; all lists are empty where everything did.
 struct LoadStateResult {
+  // A name that both have, with different shapes.
   struct Misshapen {
-    std::string name;
+    std::string name;   // in the module and in the state
     Shape here, there;  // of the module, of the state
   };
   std::vector<std::string> missing;     // the module's names without a value
   std::vector<std::string> unexpected;  // names that the module does not have
-  std::vector<Misshapen> misshapen;
+  std::vector<Misshapen> misshapen;     // names of both, with different shapes
+  // Nothing is missing, unexpected or misshapen.
   WT_API bool complete() const;
 };
 
@@ -146,6 +157,9 @@ Tensor call_hook(F& f, const A&... a) {
 
 }  // namespace detail
 
+// What all modules have whatever their class: the tree of names, parameters and buffers, training
+// flags and hooks. A handle: copies are the same module. Classes of your own derive from
+// Module<Self>.
 class WT_API ModuleBase {
  public:
   ModuleBase();
@@ -161,12 +175,17 @@ class WT_API ModuleBase {
   // root.
   const std::string& name() const;
 
-  // The modules below it, as handles, in the order of registration; one that is registered twice
-  // appears once, under its first name. children(): one level; modules(): this one, named "", then
-  // all below, depth first, a parent before its children ("head", "head.0", ...).
+  // The modules one level below, as handles, in the order of registration; one that is registered
+  // twice appears once.
   std::vector<ModuleBase> children() const;
+  // The modules one level below with their names ("head"); one that is registered twice appears
+  // once, under its first name.
   std::vector<NamedModule> named_children() const;
+  // This module and all below, as handles, depth first, a parent before its children; one that is
+  // registered twice appears once.
   std::vector<ModuleBase> modules() const;
+  // This module and all below with their full names, "" for this one, then "head", "head.0", ...;
+  // one that is registered twice appears once, under its first name.
   std::vector<NamedModule> named_modules() const;
   // Calls f(module) for all below and for this one, each once, children before their parent:
   //
@@ -216,16 +235,21 @@ class WT_API ModuleBase {
     return wt::apply(op, a, b, c, d, e, f, g, h);
   }
 
-  // The parameter or buffer of a name, "weight" or "head.2.weight"; a tied one has all its names.
-  // Undefined where the layer was made without it ({.bias = false}). Throws UsageError, with the
-  // near name, when there is none.
+  // The parameter of a name, "weight" or "head.2.weight"; a tied one has all its names. Undefined
+  // where the layer was made without it ({.bias = false}). Throws UsageError, with the near name,
+  // when there is none.
   Param parameter(std::string_view name, Frame at = Frame::here()) const;
+  // The buffer of a name, "running_mean" or "bn1.running_mean"; otherwise as parameter().
   Buffer buffer(std::string_view name, Frame at = Frame::here()) const;
 
-  // Depth first, in the order of registration; a tied parameter appears once, under its first name.
+  // All parameters with their full names, depth first, in the order of registration; a tied one
+  // appears once, under its first name. Frozen ones are among them, undefined ones are not.
   std::vector<NamedTensor> named_parameters() const;
+  // All buffers with their full names, in the same order; a tied one appears once.
   std::vector<NamedTensor> named_buffers() const;
+  // All parameters, as named_parameters() has them, without the names.
   std::vector<Tensor> parameters() const;
+  // The number of elements of all parameters, tied ones counted once.
   i64 parameter_count() const;
   // Every name with its tensor, parameters and buffers, tied ones under each name.
   std::vector<NamedTensor> state_dict() const;
@@ -238,22 +262,27 @@ class WT_API ModuleBase {
                                   const LoadStateOptions& options = {},
                                   Frame at = Frame::here()) const;
 
-  // Training mode of this module and all below.
+  // Switches this module and all below to training mode, in which a module begins, or to that of
+  // evaluation.
   void train(bool on = true) const;
+  // Evaluation mode for this module and all below: dropout passes on, norms use running statistics.
   void eval() const { train(false); }
+  // The mode of this module; one below may have been switched by itself.
   bool is_training() const;
 
   // Moves parameters and buffers in place; handles keep their identity, pending backwards throw.
-  // Throws before anything moved when the device is not there or has no room.
+  // Throws NotAvailable or PlacementError when the device is not there, OutOfMemory when it has no
+  // room; then nothing was moved.
   void to(Device d) const;
-  // The same for a dtype: floating parameters and buffers become t, others stay; gradients are
-  // dropped. Throws DtypeError unless t is f64, f32, f16 or bf16, UsageError for a parameter whose
-  // dtype would change while an optimizer holds it, OutOfMemory; then nothing was converted.
+  // Converts floating parameters and buffers to t in place, others stay; gradients are dropped.
+  // Throws DtypeError unless t is f64, f32, f16 or bf16, UsageError for a parameter whose dtype
+  // would change while an optimizer holds it, OutOfMemory; then nothing was converted.
   void to(DType t, Frame at = Frame::here()) const;
   void to(Device d, DType t, Frame at = Frame::here()) const;
   // A tree of modules: names, types, parameter shapes and counts. With an input, net.summary(x),
   // output shapes too (Module).
   std::string summary() const;
+  // Forgets the gradients of all parameters: grad() is undefined until the next backward.
   void zero_grad() const;
   // Whether the parameters of this module and all below want gradients. Without, they are frozen:
   // a backward passes them by, an optimizer that is made later leaves them out, one that was made
@@ -262,18 +291,17 @@ class WT_API ModuleBase {
   void requires_grad_(B on = true) const {
     set_requires_grad("*", on);
   }
-  // The same for the parameters whose name fits a pattern, in which '*' stands for any characters
-  // and '?' for one: requires_grad_("layers.*.weight", false). A tied parameter has all its names.
-  // Returns how many fit. Throws UsageError, with the near name, when none does.
+  // Whether the parameters whose name fits a pattern want gradients; in it '*' stands for any
+  // characters and '?' for one: requires_grad_("layers.*.weight", false). A tied parameter has all
+  // its names. Returns how many fit. Throws UsageError, with the near name, when none does.
   template <std::convertible_to<std::string_view> S>
   i64 requires_grad_(const S& pattern, bool on = true) const {
     return set_requires_grad(pattern, on);
   }
 
-  // Hooks are called by operator(), in the order of their registration, and may return a tensor
-  // that takes the place of what they are about. Each register_ returns an id for remove_hook.
-  //
-  // Before forward, as f(module, x) with the first argument: returns another x, or nothing.
+  // Has operator() call `hook` before forward, as f(module, x) with the first argument: it returns
+  // another x, or nothing. Hooks of every kind are called in the order of their registration; the
+  // result is an id for remove_hook().
   template <class F>
   u64 register_forward_pre_hook(F hook) const {
     return add_hook(detail::HookKind::forward_pre,
@@ -282,9 +310,10 @@ class WT_API ModuleBase {
                       return detail::call_hook(hook, m, x);
                     });
   }
-  // After forward, as f(module, y) or f(module, x, y): returns another y, or nothing. y is the
-  // result, or its member `output` or `first`; x lives until then. Where the result is no tensor of
-  // the kind, the call of a module with hooks throws UsageError.
+  // Has operator() call `hook` after forward, as f(module, y) or f(module, x, y): it returns
+  // another y, or nothing. y is the result, or its member `output` or `first`; x lives until then.
+  // Where the result is no tensor of the kind, the call of a module with hooks throws UsageError.
+  // Returns an id for remove_hook().
   template <class F>
   u64 register_forward_hook(F hook) const {
     return add_hook(
@@ -297,8 +326,8 @@ class WT_API ModuleBase {
             return detail::call_hook(hook, m, y);
         });
   }
-  // In a backward, as f(module, gy) with the gradient of y, before it is used: returns another gy,
-  // or nothing.
+  // Has a backward call `hook`, as f(module, gy) with the gradient of y, before it is used: it
+  // returns another gy, or nothing. Returns an id for remove_hook().
   template <class F>
   u64 register_full_backward_pre_hook(F hook) const {
     return add_hook(detail::HookKind::backward_pre,
@@ -307,10 +336,11 @@ class WT_API ModuleBase {
                       return detail::call_hook(hook, m, gy);
                     });
   }
-  // In a backward, as f(module, gx, gy) once the gradient of this call's x is known (of other
-  // arguments it hears nothing): returns another gx, or nothing. Where x needs no gradient gx is
-  // undefined and the hook is called with gy. Under create_graph gy comes without its graph. A
-  // module with backward hooks takes and gives views: they cannot be written in place.
+  // Has a backward call `hook`, as f(module, gx, gy) once the gradient of this call's x is known
+  // (of other arguments it hears nothing): it returns another gx, or nothing. Where x needs no
+  // gradient gx is undefined and the hook is called with gy. Under create_graph gy comes without
+  // its graph. A module with backward hooks takes and gives views: they cannot be written in place.
+  // Returns an id for remove_hook().
   template <class F>
   u64 register_full_backward_hook(F hook) const {
     return add_hook(detail::HookKind::backward,
@@ -319,20 +349,30 @@ class WT_API ModuleBase {
                       return detail::call_hook(hook, m, gx, gy);
                     });
   }
+  // Takes a hook of this module away; an id that it does not have is passed over.
   void remove_hook(u64 id) const;
 
+  // What the handles of this module share (nn/module_state.h); for the library's own parts.
   const std::shared_ptr<detail::ModuleState>& state() const { return state_; }
 
  protected:
-  // Register in the member's initialiser. Names are letters, digits and '_'; one name twice throws.
+  // Registers a parameter, whose gradient is wanted from then on, in its member's initialiser.
+  // Names are letters, digits and '_'. Throws UsageError for others and for one that is there
+  // already, DtypeError for a tensor of integers. An undefined tensor is a parameter that the layer
+  // lacks.
   Param add(const char* name, Tensor parameter);
+  // Registers a buffer of any dtype; its name is held to the same rules.
   Buffer add_buffer(const char* name, Tensor buffer);
+  // Registers a module below this one and returns it, a handle to the same; its name is held to the
+  // same rules. A module may be registered at several places.
   template <class M>
   requires std::derived_from<M, ModuleBase> M add(const std::string& name, M module) {
     detail::check_forward<M>();
     add_child(name, module);
     return module;
   }
+  // What add() does for a module whose class is not known here. Throws UsageError where it is this
+  // one.
   void add_child(const std::string& name, const ModuleBase& child);
   // Another name than that of the class. A literal: it is not copied.
   void set_type(const char* type);
@@ -350,9 +390,10 @@ class WT_API ModuleBase {
   std::vector<ModuleBase> children_first() const;
 };
 
+// A module with its name in the one that it was asked of; "" for that itself.
 struct NamedModule {
-  std::string name;  // "head.2"
-  ModuleBase module;
+  std::string name;   // "head.2"
+  ModuleBase module;  // a handle
 };
 
 namespace detail {
@@ -431,9 +472,11 @@ constexpr const char* signature_of() {
 }
 }  // namespace detail
 
-// Puts the training flags back as they were: { nn::EvalScope eval(net); ... }.
+// Evaluation mode for a module and all below while it lives; then every training flag is what it
+// was before: { nn::EvalScope eval(net); ... }.
 class WT_API EvalScope {
  public:
+  // Switches `m` and all below to evaluation and keeps their flags, to put them back.
   [[nodiscard]] explicit EvalScope(const ModuleBase& m);
   ~EvalScope();
   EvalScope(const EvalScope&) = delete;
@@ -463,12 +506,15 @@ class WT_API OutputShapes {
 };
 }  // namespace detail
 
-// The base of every module: CRTP, so that forward may have any signature.
+// The base of every class of modules: CRTP, so that forward may have any signature, and that to(),
+// train(), requires_grad_() and clone() give back a Self.
 template <class Self>
 class Module : public Derived<Self, ModuleBase> {
  public:
   Module() { this->set_class(detail::signature_of<Self>()); }
-  // The first argument is a tensor: its line is the user's line.
+  // Calls forward(x, rest...) under this module's name, with its hooks; the line of x is the user's
+  // line in errors. Throws UsageError for an undefined x, and inside another module's call where
+  // this one has parameters or buffers and was not registered.
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) {
     const detail::CallScope scope(*this, x.frame());
@@ -483,22 +529,23 @@ class Module : public Derived<Self, ModuleBase> {
       return self().forward(std::move(first), std::forward<Rest>(rest)...);
     }
   }
-  // summary() with the shape of what each module gave where it was first called, and how many
+  using ModuleBase::summary;
+  // The tree of modules with the shape of what each gave where it was first called, and how many
   // parameters are trained and how many frozen. Calls the module with these arguments, without
   // gradients and in eval mode, so that no statistics are taken and nothing is dropped; flags and
   // hooks are then as they were.
-  using ModuleBase::summary;
   template <class... Rest>
   std::string summary(const In& x, Rest&&... rest) const {
     const detail::OutputShapes shapes(*this);
     (void)(*this)(x, std::forward<Rest>(rest)...);
     return shapes.summary();
   }
+  // Calls forward through a const handle, which is a handle to the same module.
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) const {
     return const_cast<Module*>(this)->operator()(x, std::forward<Rest>(rest)...);
   }
-  // Anything else (no line).
+  // Calls forward where the first argument is no tensor: the user's line is then not known.
   template <class First, class... Rest>
   requires(!std::convertible_to<First, const Tensor&>) auto operator()(First&& first,
                                                                        Rest&&... rest) {

@@ -11,12 +11,12 @@
 
 namespace wt::nn {
 
-// "encoder.fc1.weight": those of each module in turn that want a gradient, behind its name; a
-// parameter that two of them share appears once, under its first name. Throws UsageError for a name
-// given twice.
+// Lists the parameters of each module in turn that want a gradient, behind the module's name:
+// "encoder.fc1.weight". A parameter that two of them share appears once, under its first name.
+// Throws UsageError for a name given twice.
 WT_API std::vector<NamedTensor> named_parameters(std::initializer_list<NamedModule> modules,
                                                  Frame at = Frame::here());
-// "0", "1", ...: by their places.
+// Lists tensors under their places as names: "0", "1", ...
 WT_API std::vector<NamedTensor> named_parameters(std::span<const Tensor> tensors);
 WT_API std::vector<NamedTensor> named_parameters(std::initializer_list<Tensor> tensors);
 

@@ -13,6 +13,8 @@
 
 namespace wt::models {
 
+// What a Seq2Seq says next, for rows of sentences that grow by a token a call. Keeps the keys and
+// values of all tokens so far.
 class WT_API Seq2SeqDecoder {
  public:
   // Encodes `source`, i64 or i32 [N, S] on the model's device. The model computes as in evaluation,
@@ -25,7 +27,8 @@ class WT_API Seq2SeqDecoder {
   // as rows are not, IndexError for rows that were not there and tokens beyond the vocabulary, and
   // ShapeError beyond the model's longest sentence; all is then as before.
   Tensor next(std::span<const i64> tokens, std::span<const i64> rows);
-  i64 length() const { return length_; }  // tokens so far
+  // Tokens so far of each row, the calls of next().
+  i64 length() const { return length_; }
 
  private:
   struct Layer {

@@ -1,8 +1,9 @@
 // Weights that lie in one safetensors file or in several with an index, as Hugging Face's libraries
 // write large models:
 //
-//   model.safetensors.index.json          {"metadata": {"total_size": ...}, "weight_map": {name:
-//   file}} model-00001-of-00003.safetensors ...
+//   model.safetensors.index.json
+//     {"metadata": {"total_size": ...}, "weight_map": {name: file}}
+//   model-00001-of-00003.safetensors ...
 //
 //   auto files = nn::WeightFiles::open("gpt2-xl");     // the folder, its index, or one file
 //   Tensor w = files.read("h.0.attn.c_attn.weight");   // of all that is there this tensor alone
@@ -19,6 +20,7 @@
 
 namespace wt::nn {
 
+// The tensors of one safetensors file, or of all files of an index, read one by one.
 class WT_API WeightFiles {
  public:
   ~WeightFiles();
@@ -33,25 +35,33 @@ class WT_API WeightFiles {
   // an index lie in its folder: a name with a path in it is refused.
   static WeightFiles open(const std::string& path, const ParseLimits& limits = {});
 
-  // File by file, in the order of their names; within one as SafetensorsFile::entries().
+  // The number of tensors in all files.
   size_t size() const noexcept;
+  // Name, dtype and shape of tensor i, which must be below size(): file by file, in the order of
+  // their names; within one as SafetensorsFile::entries().
   const TensorEntry& entry(size_t i) const;
-  // As a tensor's: throws DataError for more than 8 dimensions and for sizes beyond 64 bits.
+  // The shape that tensor i has here. Throws DataError for more than 8 dimensions and for sizes
+  // beyond 64 bits.
   Shape shape(size_t i) const;
+  // What find() gives for a name that is not there.
   static constexpr size_t kNone = ~size_t{0};
-  size_t find(std::string_view name) const noexcept;  // kNone if absent
+  // The number of the tensor with this name; kNone if absent.
+  size_t find(std::string_view name) const noexcept;
 
-  // On the cpu. Throws DataError as SafetensorsFile::read; by name also where there is none.
+  // A tensor on the cpu, read from its file now. Throws DataError as SafetensorsFile::read; by name
+  // also where there is none.
   Tensor read(size_t i);
   Tensor read(std::string_view name);
   // Throws DataError where `bytes` of tensors are more than limits.max_bytes, which each file is
   // held to when it is read and all together by this.
   void check_total(u64 bytes) const;
 
-  // Of the one file, or what the index has under "metadata" and is text.
+  // The metadata of the one file, or what the index has under "metadata" and is text.
   const Metadata& metadata() const noexcept;
+  // The metadata's value of this key; null if absent.
   const std::string* find_metadata(std::string_view key) const noexcept;
-  const std::string& path() const noexcept;  // of the file or the index
+  // The path of the file or the index.
+  const std::string& path() const noexcept;
 
  private:
   struct Contents;
@@ -59,8 +69,9 @@ class WT_API WeightFiles {
   Owned<Contents> in_;
 };
 
+// How save_sharded() parts a model.
 struct SaveShardedOptions {
-  u64 max_shard_bytes = 5'000'000'000;  // of tensors; a larger tensor has a file of its own
+  u64 max_shard_bytes = 5'000'000'000;  // of tensors, not 0; a larger tensor has a file of its own
   Metadata metadata{};                  // for the index, or for the one file
 };
 // Writes `folder`, which is made where it is missing, as WeightFiles reads it: model.safetensors
@@ -68,7 +79,8 @@ struct SaveShardedOptions {
 // there is the old model or the new one, whatever fails and whenever the process is killed: files
 // get names that the old index does not use, the index comes last, and the old model's files go
 // when the new one is whole. One writer at a time. Throws UsageError for a name that is there
-// twice, CheckpointError when something cannot be written.
+// twice and for metadata with "total_size", a key twice or text that is not UTF-8, CheckpointError
+// when something cannot be written.
 WT_API void save_sharded(const std::string& folder, const std::vector<NamedTensor>& tensors,
                          const SaveShardedOptions& options = {});
 

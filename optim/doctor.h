@@ -26,38 +26,46 @@
 
 namespace wt::doctor {
 
+// How bad a finding is, the worst first.
 enum class Severity : u8 {
   wrong,  // what is trained is not what was meant, or nothing is trained
   waste,  // time or memory is lost
   hint    // worth a look
 };
+// "wrong", "waste" or "hint".
 WT_API const char* severity_name(Severity s);
 
+// One thing that is wrong, and what mends it.
 struct Finding {
-  std::string rule{};  // "data-wait"
-  Severity severity = Severity::hint;
-  std::string title{}, evidence{};  // the evidence has the numbers
-  double cost_us = -1;              // of a step; -1: it costs no time, or nobody can tell
-  std::string gain{}, fix{};        // what to expect; a line of code or of the shell
+  std::string rule{};                  // "data-wait"
+  Severity severity = Severity::hint;  // how bad it is
+  std::string title{}, evidence{};     // one sentence; the numbers that it follows from
+  double cost_us = -1;        // microseconds of a step; -1: it costs no time, or nobody can tell
+  std::string gain{}, fix{};  // what to expect; a line of code or of the shell
 };
 
+// What a rule is called and looks for.
 struct RuleInfo {
-  const char* id;
+  const char* id;       // Finding::rule
   const char* subject;  // "data", "inputs", "device", ...
   const char* finds;    // one line
 };
 // All rules, in the order in which docs/doctor.md lists them.
 WT_API const std::vector<RuleInfo>& rules();
 
+// What an examination found.
 struct Report {
   std::vector<Finding> findings{};  // what is wrong first, then by cost, then in the rules' order
   i64 steps = 0;                    // that were measured
-  double step_us = 0;               // of these, the median
+  double step_us = 0;               // microseconds of these, the median
   // Losses by learning rate, where the loss was found not to fall: (rate, loss).
   std::vector<std::pair<double, double>> rate_curve{};
 
+  // Whether nothing was found.
   bool healthy() const { return findings.empty(); }
-  WT_API const Finding* find(std::string_view rule) const;  // null: no such finding
+  // The finding of a rule; null: there is none. It is part of the report.
+  WT_API const Finding* find(std::string_view rule) const;
+  // A numbered list for people: each finding with evidence, cost, gain and fix.
   WT_API std::string text() const;
   // One object: {"steps", "step_us", "findings": [{"rule", "severity", "title", "evidence",
   // "cost_us", "gain", "fix"}], "rate_curve": [[rate, loss], ...]}; what is not known is null.
@@ -66,14 +74,14 @@ struct Report {
 
 // What the program is made of. All of it lives longer than the call.
 struct Subject {
-  const nn::ModuleBase* net = nullptr;
-  std::vector<optim::Optimizer*> optimizers{};
-  i64 micro_batches = 1;         // that a step cuts its batch into
-  DType precision = DType::f32;  // of the forward: TrainStepOptions::precision
-  optim::Schedule schedule{};    // that the rate is meant to follow
-  i64 planned_steps = 0;         // of the whole training; 0: not known
-  int workers = -1;              // of the loader; -1: not known
-  bool captures = false;         // the step is a graph already
+  const nn::ModuleBase* net = nullptr;          // null: nothing is said about modules
+  std::vector<optim::Optimizer*> optimizers{};  // none of them null
+  i64 micro_batches = 1;                        // that a step cuts its batch into
+  DType precision = DType::f32;                 // of the forward: TrainStepOptions::precision
+  optim::Schedule schedule{};                   // that the rate is meant to follow
+  i64 planned_steps = 0;                        // of the whole training; 0: not known
+  int workers = -1;                             // of the loader; -1: not known
+  bool captures = false;                        // the step is a graph already
   // Evaluates, as the program does; a part of the held-out data will do.
   std::function<void()> evaluate{};
   // One step of the same training as a captured graph (TrainStepOptions::graph): is timed beside
@@ -83,13 +91,14 @@ struct Subject {
   std::function<std::vector<double>()> waited{};
 };
 
+// How an examination goes.
 struct Options {
   i64 warmup = 3;  // steps that are not measured: memory is taken, kernels are chosen
   i64 steps = 17;  // measured ones, at least 2
   // Try rates where the loss does not fall. Model, optimizer, rate and random numbers are put back;
   // a loss scale of the program's is not.
   bool find_rate = true;
-  // For tests: microseconds of a clock, and what the machine does.
+  // clock_us, machine: for tests, microseconds of a clock, and what the machine does.
   std::function<double()> clock_us{};
   std::function<machine::State()> machine{};
 };
@@ -147,11 +156,12 @@ std::function<Outcome()> run_step(F& step, const A&... batch) {
 
 }  // namespace detail
 
-// next() makes a batch (of a type that TrainStep takes: core/batch.h), step(batch) trains with it
-// and returns a StepResult, a loss, a number or nothing. Runs warmup + steps of them, and one more
-// on the first batch. What next(), a step or the evaluation throws ends the examination and is the
-// first finding. Throws UsageError for options out of range, and where the profiler has no room for
-// an observer.
+// Examines a program whose next() makes a batch (of a type that TrainStep takes: core/batch.h),
+// step(batch) trains with it and returns a StepResult, a loss, a number or nothing. Runs warmup +
+// steps of them, and one more on the first batch; Subject::captured and Options::find_rate take
+// more. What next(), a step or the evaluation throws ends the examination and is the first finding.
+// Throws UsageError for options out of range, a null optimizer, and where the profiler has no room
+// for an observer.
 template <class Next, class Step>
 requires(detail::MakesBatches<Next> && !std::same_as<std::decay_t<Step>, Options>) Report
     examine(const Subject& s, Next&& next, Step&& step, const Options& o = {}) {
@@ -169,7 +179,7 @@ requires(detail::MakesBatches<Next> && !std::same_as<std::decay_t<Step>, Options
   return detail::examine(s, p, o);
 }
 
-// A step that gets its data itself.
+// Examines a program whose step gets its data itself: nothing is said about batches.
 template <class Step>
 requires(std::is_invocable_v<Step&>) Report
     examine(const Subject& s, Step&& step, const Options& o = {}) {

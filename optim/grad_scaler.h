@@ -33,10 +33,12 @@ struct LossScale;  // kernels/optim/loss_scale_state.h
 
 namespace wt::optim {
 
+// Where the scale begins and how it moves; names and defaults are those of torch.amp.GradScaler,
+// but for min_scale.
 struct GradScalerOptions {
-  double init_scale = 65536;
-  double growth_factor = 2;     // above 1
-  double backoff_factor = 0.5;  // in (0, 1)
+  double init_scale = 65536;    // from min_scale to 2^127
+  double growth_factor = 2;     // of the scale, where nothing was found for a while; above 1
+  double backoff_factor = 0.5;  // of the scale, where inf or NaN was found; in (0, 1)
   i64 growth_interval = 2000;   // steps without inf before the scale grows
   // inf or NaN at this scale is no matter of scaling any more: NumericError.
   double min_scale = 1;
@@ -59,6 +61,8 @@ class [[nodiscard]] ScaledLoss {
   Tensor loss_;
 };
 
+// The loss scale of f16: what losses are multiplied by, how it moves, and steps that are skipped
+// where a gradient is inf or NaN. Works on the device of the loss or optimizer that it sees.
 class WT_API GradScaler {
  public:
   // Throws UsageError for options out of range.
@@ -68,7 +72,7 @@ class WT_API GradScaler {
   GradScaler& operator=(const GradScaler&) = delete;
 
   // Takes what backward() is called on: a loss or a tensor of one element. The result does nothing
-  // but backward().
+  // but backward(). Throws ShapeError for another tensor.
   ScaledLoss scale(const Loss& loss, Frame at = Frame::here()) const;
   ScaledLoss scale(const Tensor& loss, Frame at = Frame::here()) const;
 
@@ -86,24 +90,30 @@ class WT_API GradScaler {
   // no queue, else get_scale() does.
   void update(Frame at = Frame::here());
 
+  // Whether GradScalerOptions::enabled was set.
   bool is_enabled() const { return options_.enabled; }
-  // These wait for the device.
+  // The present scale; waits for the device. Throws NumericError, once, where update() would have
+  // if it had waited.
   double get_scale(Frame at = Frame::here()) const;
+  // Steps without inf or NaN since the scale last changed; waits for the device.
   i64 get_growth_tracker(Frame at = Frame::here()) const;
-  // 0-d tensors on the cpu: scaler.scale, .growth_factor, .backoff_factor, .min_scale (f64),
-  // .growth_interval, .growth_tracker (i64).
+  // What a checkpoint needs, as 0-d tensors on the cpu: scaler.scale, .growth_factor,
+  // .backoff_factor, .min_scale (f64), .growth_interval, .growth_tracker (i64).
   std::vector<nn::NamedTensor> state_dict(Frame at = Frame::here()) const;
   // Takes the values with these names from among `values`. Throws UsageError for one that is
   // missing or out of range; then nothing has changed.
   void load_state_dict(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
   // --- internal: what TrainStep is made of ---
-  u32 id() const { return id_; }  // Leaf::scaler
+
+  // This scaler's number among all of the process, from 1: Leaf::scaler.
+  u32 id() const { return id_; }
   // The scalars in d's memory; those of another device move there, which waits for it.
   LossScale* on_device(Device d) const;
-  // The scale before; sets another one, with the count as it is, unless `scale` is 0.
+  // Sets another scale, with the count as it is, unless `scale` is 0; returns the one before.
   double exchange_scale(double scale) const;
-  Tensor seed(Device d, DType t) const;  // the scale as a 0-d tensor, f32 or f64
+  // The scale as a 0-d tensor on d: f64 where t is, else f32.
+  Tensor seed(Device d, DType t) const;
 
  private:
   enum class Stage : u8 { unscaled, stepped };

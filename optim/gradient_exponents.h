@@ -21,7 +21,7 @@ struct DTypeShares {
   double lost = 0;       // rounded to zero
   double subnormal = 0;  // held with fewer digits
   double overflow = 0;   // infinite, or would be
-  double nan = 0;
+  double nan = 0;        // NaN already
 };
 
 // How many elements of a gradient have which floor(log2 |x|).
@@ -29,24 +29,28 @@ struct ExponentRow {
   std::string name;         // the parameter
   std::vector<i64> counts;  // kExponentBins (kernels/exponent_counts.h)
 
+  // All elements that were counted; 0 of a parameter without a gradient.
   WT_API i64 elements() const;
+  // zeros(), infinite() and nans(): those of them that are 0, inf of either sign and NaN.
   WT_API i64 zeros() const;
   WT_API i64 infinite() const;
   WT_API i64 nans() const;
-  // With exponents from `low` to `high`, both included.
+  // Elements with exponents from `low` to `high`, both included.
   WT_API i64 between(int low, int high) const;
-  // Of the elements times `scale`, of which the power of two counts that is not above it. Throws
-  // UsageError for a dtype that is not floating, and unless 0 < scale < infinity.
+  // What becomes of the elements times `scale`, of which the power of two counts that is not above
+  // it. Throws UsageError for a dtype that is not floating, and unless 0 < scale < infinity.
   WT_API DTypeShares in(DType t, double scale = 1) const;
 };
 
+// How GradientExponents::text() draws.
 struct ExponentTextOptions {
   bool colour = false;  // ANSI, 256 colours; else the characters " .:-=+*#%@"
   int columns = 48;     // of the map, at most
   int rows = 40;        // parameters, at most: those that f16 loses most of
 };
 
-// Of the gradient of the mean loss, before clipping: what the update multiplies by the rate.
+// The exponents of a step's whole gradient: that of the mean loss, before clipping, which the
+// update multiplies by the rate.
 struct GradientExponents {
   std::vector<ExponentRow> rows;  // in the order of the parameters; without elements: no gradient
   double scale = 1;               // the loss scale that backward ran with; 1: none
@@ -64,11 +68,11 @@ struct GradientExponents {
 
 namespace optim {
 
-// Of the gradients that lie in the parameters of `opt`, each divided by `divisor` first (what
-// backward began with, times the number of items that losses were summed over). One kernel an
-// arena; waits for the device. Throws UsageError where no gradient has been written since
-// zero_grad(), and unless divisor is finite and not 0; NumericError where a backward failed half
-// way; PlacementError on meta.
+// Counts the exponents of the gradients that lie in the parameters of `opt`, each divided by
+// `divisor` first (what backward began with, times the number of items that losses were summed
+// over). One kernel an arena; waits for the device. Throws UsageError where no gradient has been
+// written since zero_grad(), and unless divisor is finite and not 0; NumericError where a backward
+// failed half way; PlacementError on meta; NotAvailable for an optimizer whose state is in parts.
 WT_API GradientExponents gradient_exponents(Optimizer& opt, double divisor = 1,
                                             Frame at = Frame::here());
 

@@ -11,21 +11,24 @@ namespace wt::optim {
 
 // AdamW for what Muon leaves out.
 struct MuonAdamWOptions {
-  double lr = 3e-4;
-  Betas betas{0.9, 0.95};
-  double eps = 1e-10;
-  double weight_decay = 0;
+  double lr = 3e-4;         // the learning rate
+  Betas betas{0.9, 0.95};   // of the averages of gradients and of their squares
+  double eps = 1e-10;       // added to the root
+  double weight_decay = 0;  // decoupled
   // Patterns of parameters that are AdamW's although they are matrices: embeddings, the last layer.
   std::vector<std::string> names{};
 };
 
+// What Muon is made with; the defaults are those of its author's program, torch_muon() has
+// PyTorch's.
 struct MuonOptions {
-  double lr = 0.02;
-  double momentum = 0.95;
+  double lr = 0.02;         // of the matrices
+  double momentum = 0.95;   // beta below
   double weight_decay = 0;  // decoupled, as AdamW's
-  bool nesterov = true;
-  int ns_steps = 5;   // Newton-Schulz steps, 1 to 99
-  double eps = 1e-7;  // the least norm that a direction is divided by
+  bool nesterov = true;     // directions of the momentum one step ahead
+  int ns_steps = 5;         // Newton-Schulz steps, 1 to 99
+  double eps = 1e-7;        // the least norm that a direction is divided by
+  // Of everything else.
   MuonAdamWOptions adamw{};
   // All parameters of a group are Muon's, or all are AdamW's; it sets only what its rule has.
   std::vector<ParamGroup> groups{};
@@ -40,8 +43,8 @@ struct MuonOptions {
 // is AdamW's as above, which torch.optim.Muon does not take.
 WT_API MuonOptions torch_muon();
 
-// A parameter of at least two dimensions is a matrix [shape[0], the rest] and Muon's, unless
-// adamw.names name it:
+// Momentum whose matrices are made orthogonal before each step, for hidden layers. A parameter of
+// at least two dimensions is a matrix [shape[0], the rest] and Muon's, unless adamw.names name it:
 //   momentum += (1 - beta) (g - momentum); d = nesterov ? g + beta (momentum - g) : momentum
 //   x = d / max(|d|, eps) (Frobenius norm); ns_steps times: A = x x^T,
 //     x = 3.4445 x - 4.7750 A x + 2.0315 A A x
@@ -60,12 +63,16 @@ WT_API MuonOptions torch_muon();
 // innermost in memory.
 class WT_API Muon : public Optimizer {
  public:
+  // Of the module's parameters that require gradients, or of the given ones.
   explicit Muon(const nn::ModuleBase& m, const MuonOptions& o = {}, const CallLine& = {});
   explicit Muon(std::span<const nn::NamedTensor> parameters, const MuonOptions& o = {},
                 const CallLine& = {});
   // Whether a group's parameters are Muon's.
   bool is_muon(i64 group) const;
+  // The momentum of a group; that of AdamW's means nothing.
   double momentum(i64 group = 0) const;
+  // Sets it from the next step on. Throws UsageError for a group of AdamW's, and unless it is
+  // finite and at least 0.
   void set_momentum(double v, i64 group = 0);
 
  private:

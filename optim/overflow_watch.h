@@ -13,10 +13,13 @@ namespace wt {
 
 // The first place with inf or NaN, in the order of computing.
 struct OverflowReport {
+  // What was inf or NaN first. nowhere: nothing; forward: what a module returned; backward: a
+  // gradient within an operator's backward; gradient: a parameter's.
   enum class Where : u8 { nowhere, forward, backward, gradient };
-  Where where = Where::nowhere;
-  std::string name;  // the module; the operator's backward with its line; the parameter
-  double scale = 1;  // of the loss, in the step that was looked at
+  Where where = Where::nowhere;  // nowhere: the step that was made again was finite
+  std::string name;              // the module; the operator's backward with its line; the parameter
+  double scale = 1;              // of the loss, in the step that was looked at
+  // One line: "inf or NaN first in what conv1 (Conv2d) returns".
   WT_API std::string text() const;
 };
 

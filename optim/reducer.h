@@ -9,14 +9,16 @@
 
 namespace wt::optim {
 
-// sum and max work in place on dense tensors of the model's device, on the current stream, and may
-// return before the result is there. Every rank calls everything in the same order.
+// What TrainStep asks of the other ranks. sum and max work in place on dense tensors of the model's
+// device, on the current stream, and may return before the result is there. Every rank calls
+// everything in the same order.
 class WT_API Reducer {
  public:
   virtual ~Reducer() = default;
-  // Gradient arenas, and the pair (sum of losses, weight).
+  // Adds up over ranks: gradient arenas, and the pair (sum of losses, weight).
   virtual void sum(const Tensor& t) = 0;
-  // The predicate: any rank's skip makes all skip.
+  // The largest over ranks, of the step's predicate: any rank's skip makes all skip. With f16 also
+  // of the exponent that backward begins with.
   virtual void max(const Tensor& t) = 0;
   // After the last backward, unreached gradients being zero: which parameters it reached, a byte
   // each, and afterwards those that any rank's did. What the host knows; the device is not waited
@@ -29,7 +31,9 @@ class WT_API Reducer {
   // After any(): sums the gradients that it has not summed yet. False: it does not know the
   // gradients, and sum() is called for each arena.
   virtual bool sum_gradients() { return false; }
+
   // --- captured steps, TrainStep{.graph = true} ---
+
   // Throws where the calls above cannot be recorded into a graph, whose replay then does what they
   // did: NotAvailable for good, UsageError for options that stand in the way.
   virtual void require_capture() const {
@@ -37,8 +41,9 @@ class WT_API Reducer {
         "[TrainStep] graph = true with a reducer of your own, which does not say that its "
         "collectives can be nodes of a graph\n  Try graph = false");
   }
-  // What every rank gives, rank by rank. Hosts wait for each other, and for no device. All ranks
-  // call it at the same points of a step, none of which is inside of a capture.
+  // What every rank gives, rank by rank; by default there is one rank, this one. Hosts wait for
+  // each other, and for no device. All ranks call it at the same points of a step, none of which is
+  // inside of a capture.
   virtual std::vector<u64> gather(u64 mine);
   // A step that was captured on all ranks is replayed on all of them: calls launch(), once. On a
   // device whose work the host does not wait for it returns before it has run.

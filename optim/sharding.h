@@ -17,6 +17,8 @@ class WT_API Sharding {
   // Whole parameters that lie side by side: elements [begin, begin + count) of an arena. Of
   // world() equal pieces each rank keeps the one with its number.
   struct Range {
+    // first_slot, n_slots: which parameters, by their number in the arena. begin, count: which
+    // elements.
     size_t first_slot, n_slots;
     i64 begin, count;
   };
@@ -24,14 +26,16 @@ class WT_API Sharding {
   // Ranges of parameters of these sizes, in ascending order and without gaps between them: from 0,
   // each as large as its parameters or larger. Sizes are in elements of `item_bytes`.
   virtual std::vector<Range> cut(std::span<const i64> sizes, i64 item_bytes) const = 0;
-  // The other ranks' pieces of a 1-d tensor over an arena, from them.
+  // Fetches the other ranks' pieces of a 1-d tensor over an arena, from them.
   virtual void gather(const Tensor& arena, std::span<const Range> ranges) = 0;
-  // In place, over ranks: of f64.
+  // Adds up an f64 tensor over ranks, in place.
   virtual void sum(const Tensor& t) = 0;
+  // This rank's number, from 0.
   virtual i64 rank() const = 0;
+  // How many ranks there are.
   virtual i64 world() const = 0;
-  // Gradients have memory in this rank's pieces alone. Who sums them lends each parameter memory
-  // for a backward (Leaf::provide).
+  // Whether gradients have memory in this rank's pieces alone (ZeRO's stage 2). Who sums them lends
+  // each parameter memory for a backward (Leaf::provide).
   virtual bool parts_gradients() const { return false; }
 };
 

@@ -58,6 +58,8 @@ concept LossLike = requires(const L& l) {
   l.weight;
 };
 
+// How a step computes, what it does with losses and gradients that are not finite, and who else
+// takes part.
 struct TrainStepOptions {
   // f16, bf16: the forward runs under AutocastScope, on 16-bit copies of the f32 parameters that
   // every update writes beside them; parameters, gradients, losses and the optimizer's state stay
@@ -97,14 +99,23 @@ struct GradientAgreement {
 class WT_API StepResult {
  public:
   StepResult() = default;
+  // Of step number `attempt`, whose record is in `block`, a TrainStep's memory.
   StepResult(Tensor block, i64 attempt) : block_(std::move(block)), attempt_(attempt) {}
-  i64 attempt() const { return attempt_; }     // number of this step, from 0; known at once
-  double loss() const { return read().loss; }  // mean: sum of losses / sum of weights
-  double grad_norm() const { return read().grad_norm; }  // before clipping; NaN: not computed
-  double lr() const { return read().lr; }                // the rate it used
-  i64 applied() const { return read().applied; }         // applied steps after it
+  // The number of this step, from 0; known at once. -1: no step was made.
+  i64 attempt() const { return attempt_; }
+  // The mean loss of the batch: sum of losses / sum of weights.
+  double loss() const { return read().loss; }
+  // The 2-norm of the mean loss's gradient before clipping; NaN: it was not computed.
+  double grad_norm() const { return read().grad_norm; }
+  // The rate that the step used, of group 0.
+  double lr() const { return read().lr; }
+  // How many steps had been applied after this one.
+  i64 applied() const { return read().applied; }
+  // Whether it changed nothing but the attempted count.
   bool skipped() const { return read().skipped != 0; }
-  double scale() const { return read().scale; }  // of the loss; 1: none
+  // What the loss was multiplied by; 1: there is no loss scale.
+  double scale() const { return read().scale; }
+  // All of this at once. Throws UsageError without a step, PlacementError on the meta device.
   StepRecord read() const;
 
  private:
@@ -112,10 +123,13 @@ class WT_API StepResult {
   i64 attempt_ = -1;
 };
 
+// One training step as a transaction: forward, backward, clipping, update and counts happen, or
+// nothing does but the attempted count.
 class WT_API TrainStep {
  public:
   // Keeps references to `opt` and to the module's state. Throws UsageError for options out of
-  // range; with a graph what the reducer's require_capture() throws.
+  // range; with a graph NotAvailable for gradients in parts (zero = 2), and what the reducer's
+  // require_capture() throws.
   TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
@@ -127,7 +141,8 @@ class WT_API TrainStep {
   // through which it is moved to the model's device): core/batch.h. Gradients are afterwards those
   // of the sum of the losses (the update divides by the weight). A loss_of that returns a plain
   // Tensor is the loss of the whole batch: with several micro-batches it throws UsageError (wrap it
-  // as nn::Loss{t, weight}). Rethrows whatever the step threw, everything being as before.
+  // as nn::Loss{t, weight}). Throws UsageError for an empty batch and a loss that is not one
+  // element, and whatever the step threw, everything being as before.
   template <class Batch, class F>
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
@@ -151,8 +166,8 @@ class WT_API TrainStep {
   // of the whole, without a step; nothing has changed afterwards. They differ where a loss gives a
   // weight that is not what its sum is divided by, and where a sample's loss depends on its
   // neighbours (batch statistics) or on its place (dropout): call net.eval() to leave these out.
-  // Waits for the device. Throws UsageError for micro_batches of 1. Of several ranks all call it
-  // together, and each compares its own part of the batch.
+  // Waits for the device. Throws UsageError for micro_batches of 1, NotAvailable for gradients in
+  // parts. Of several ranks all call it together, and each compares its own part of the batch.
   template <class Batch, class F>
   GradientAgreement verify(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
@@ -177,8 +192,9 @@ class WT_API TrainStep {
   // Where a step that was skipped met inf or NaN first: makes it once more, with checks behind
   // every module and every gradient, and takes everything back. `scale` is what the step had
   // (StepResult::scale()); 0: the present one. Random state should be as before that step. Waits
-  // for the device. Modules that return something other than a Tensor are not looked at. Of several
-  // ranks all call it together, and each looks at its own part of the batch.
+  // for the device. Modules that return something other than a Tensor are not looked at. Throws
+  // NotAvailable for gradients in parts. Of several ranks all call it together, and each looks at
+  // its own part of the batch.
   template <class Batch, class F>
   OverflowReport explain(const Batch& batch, F&& loss_of, double scale = 0,
                          Frame at = Frame::here()) {
@@ -208,11 +224,12 @@ class WT_API TrainStep {
   // parameter, whether it was skipped or not: what f16 loses of them without the loss scale and
   // with it. One kernel an arena when it is asked for; steps pay nothing. Waits for the device.
   // Throws UsageError where there are no gradients: before the first step, after one that threw,
-  // after verify() and explain().
+  // after verify() and explain(); NotAvailable for an optimizer whose state is in parts.
   GradientExponents gradient_exponents(Frame at = Frame::here());
 
-  // Steps so far; applied() waits for the device.
+  // All steps of the optimizer so far, those that were skipped too; known at once.
   i64 attempted() const { return opt_.attempted(); }
+  // The steps of the optimizer that changed parameters; waits for the device.
   i64 applied() const { return opt_.applied(); }
   // Makes the generator what the device says: a skip that the host has not seen took its dropout
   // calls back. Waits for the device; call it before saving random state.
@@ -223,9 +240,10 @@ class WT_API TrainStep {
 
   // Whether TrainStepOptions::graph was set.
   bool graph() const { return bool(captured_); }
-  // With graph = true: how many graphs there are, and why steps run eagerly where they do (naming
-  // operator and line; empty if none does).
+  // How many graphs are replayed, one a kind of batch; 0 without TrainStepOptions::graph.
   i64 captures() const;
+  // Why steps run eagerly although a graph was wanted, naming operator and line; empty if none
+  // does.
   const std::string& why_eager() const;
 
  private:

@@ -21,7 +21,7 @@ fi
 mode=(-i)
 [ "${1:-}" = --check ] && mode=(--dry-run --Werror)
 folders=()
-for folder in core kernels autograd nn optim data dist tests bench tools; do
+for folder in core kernels autograd nn optim data dist labs tests bench tools; do
   [ -d $folder ] && folders+=("$folder")
 done
 find "${folders[@]}" \( -name '.*' -o -name third_party \) -prune -o -type f \

@@ -7,21 +7,23 @@
 #                             disassembler, as Python wheels in build/tools/sass
 #   tools/setup.sh --nightly  also what only tools/nightly.sh needs
 #   tools/setup.sh --browser  also Chromium (300 MB), which opens the HTML pages in a test
+#   tools/setup.sh --course   also Sphinx and MyST, with which tools/course.sh builds the course
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
 #
 # The CUDA toolkit is never installed, only told about: without it warptape has the devices cpu and
 # simt.
 set -euo pipefail
 
-tests=0 nightly=0 browser=0 check=0
+tests=0 nightly=0 browser=0 course=0 check=0
 for arg in "$@"; do
   case $arg in
     --tests) tests=1 ;;
     --nightly) tests=1 nightly=1 ;;
     --browser) browser=1 ;;
+    --course) course=1 ;;
     --check) check=1 ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    *) echo "setup: unknown option $arg (there are --tests, --nightly, --browser, --check, --help)" >&2; exit 2 ;;
+    *) echo "setup: unknown option $arg (there are --tests, --nightly, --browser, --course, --check, --help)" >&2; exit 2 ;;
   esac
 done
 program=setup
@@ -29,7 +31,7 @@ program=setup
 source "$(dirname "$0")/checks.sh"
 say() { echo "setup: $*"; }
 
-# need KIND WHAT PACKAGE: KIND is command or header; PACKAGE is Debian's and Ubuntu's name.
+# need KIND WHAT PACKAGE: KIND is command, header or module (of the system's Python); PACKAGE is Debian's and Ubuntu's name.
 missing=() wanted=()
 found() {
   case $1 in
@@ -41,6 +43,7 @@ found() {
         [ -e "$dir/$2" ] && return 0
       done
       return 1 ;;
+    module) /usr/bin/python3 -c "import $2" >/dev/null 2>&1 ;;
   esac
 }
 CPATH=${CPATH:-}
@@ -66,8 +69,10 @@ if [ $tests = 1 ]; then
   want command clang-format-14 clang-format-14
   want command valgrind valgrind
   want command gdb gdb
+  want command ld.lld lld  # links test programs in a third of the time
   want command pkg-config pkg-config
   want command python3 python3
+  want module clang.cindex python3-clang  # docs/reference is compared with the headers
   want command git git
   if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
     want header zstd.h libzstd-dev  # the emulated cuda device unpacks fat binaries
@@ -80,6 +85,10 @@ fi
 
 if [ $browser = 1 ] && ! command -v chromium-browser >/dev/null 2>&1; then
   want command chromium chromium
+fi
+if [ $course = 1 ]; then
+  want module sphinx python3-sphinx
+  want module myst_parser python3-myst-parser
 fi
 
 # tools/sass_gate.sh reads machine code with NVIDIA's nvdisasm and cuobjdump. Python wheels of 5 MB have

@@ -125,10 +125,6 @@ void clamp(OpExport& e) {
   while (inputs.back().empty()) inputs.pop_back();
   e.put(e.w.node("Clip", inputs));
 }
-void relu6(OpExport& e) {
-  const DType t = e.out().dtype();
-  e.put(e.w.node("Clip", {e.in(0, t), e.w.number(t, 0.0), e.w.number(t, 6.0)}));
-}
 void nan_to_num(OpExport& e) {
   using Args = PointwiseArgs<pw::NanToNum>;
   const pw::NanToNum f = e.args<Args>().f, f2 = e.twin_args<Args>().f;
@@ -315,6 +311,10 @@ std::string write_activation(GraphWriter& w, Activation f, const std::string& x,
       return write_gelu(w, x, t);
     case Activation::silu:
       return w.node("Mul", {x, w.node("Sigmoid", {x})});
+    case Activation::relu6:
+      return w.node("Clip", {x, w.number(t, 0.0), w.number(t, 6.0)});
+    case Activation::hardswish:
+      return w.node("HardSwish", {x});
     case Activation::gelu_tanh: {
       const std::string cube = w.node("Mul", {w.node("Mul", {x, x}), x});
       const std::string inner =
@@ -338,8 +338,8 @@ void add_pointwise_exporters(Exporters& to) {
   to["gelu"] = gelu, to["gelu_tanh"] = activation<Activation::gelu_tanh>;
   to["silu"] = activation<Activation::silu>, to["mish"] = mish;
   to["hardsigmoid"] = hardsigmoid, to["elu"] = elu, to["leaky_relu"] = leaky_relu;
-  to["softplus"] = softplus, to["clamp"] = clamp, to["relu6"] = relu6,
-  to["nan_to_num"] = nan_to_num;
+  to["softplus"] = softplus, to["clamp"] = clamp, to["nan_to_num"] = nan_to_num;
+  to["relu6"] = activation<Activation::relu6>;
   to["isfinite"] = isfinite, to["logical_not"] = to["bitwise_not"] = negation;
   to["add"] = add, to["sub"] = sub, to["mul"] = mul, to["div"] = div, to["pow"] = pow;
   to["maximum"] = maximum, to["minimum"] = minimum;

@@ -2,6 +2,7 @@
 // elements share a statistic (`groups` of kernels/channel_norm.h), and whether it is a constant.
 #include "warptape/autograd/ops/channel_norm.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "warptape/autograd/backward.h"
@@ -17,6 +18,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/save_policy.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/channel_norm.h"
@@ -206,7 +208,7 @@ void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {
     Tensor z = reshape(h, cells);
     if (g.has_saved(kNormWeight)) z = mul(z, parameter(kNormWeight));
     if (g.has_saved(kNormBias)) z = add(z, parameter(kNormBias));
-    gy = recorded_gradient(a.activation, gy, z, z);  // relu's result has z's sign
+    gy = recorded_gradient(a.activation, gy, z, z);  // is_told_from_result(): from z, too
   }
   const auto put = [&](int operand, const Tensor& of_cells) {
     if (operand >= 0 && g.wants(u32(operand)))
@@ -233,6 +235,24 @@ void put_parameters(Backward& g, const ChannelNormAttributes& a, const Tensor& s
   }
 }
 
+// gy in the order of x, which the fast kernels read both in; gx is where they write. Where nobody
+// else sees gy, or what had to be copied, that is the same memory.
+Tensor in_order_for(Tensor gy, const TensorImpl* x, Tensor& gx) {
+  const Geometry &a = gy.impl()->geometry, &b = x->geometry;
+  const bool plain = !(mode.slow & kSlowSliced) && a.dtype == b.dtype;
+  if (plain && b.dense && std::equal(a.strides, a.strides + a.ndim, b.strides) &&
+      detail::is_sole(gy.impl())) {
+    detail::count_saved(memory::SavingRule::reuse, gy.impl()->storage->bytes);
+    gx = gy;
+    return gy;
+  }
+  gx = new_like_channels(x);
+  if (is_in_order_of(gy, gx)) return gy;
+  if (!plain) return in_order_of(gy, gx);
+  detail::copy_into(gx.impl(), gy.impl());
+  return gx;
+}
+
 void channel_norm_backward(Backward& g) {
   const auto a = g.attribute<ChannelNormAttributes>();
   if (g.recording()) return channel_norm_composite(g, a);
@@ -240,9 +260,9 @@ void channel_norm_backward(Backward& g) {
   const i64 n = saved.size(0), c = saved.size(1);
   const bool parameters =
       (a.weight >= 0 && g.wants(u32(a.weight))) || (a.bias >= 0 && g.wants(u32(a.bias)));
-  Tensor gx = new_like_channels(saved.impl());
-  const Tensor ordered = in_order_of(g.grad(), gx);
-  const Channels x(saved.impl()), gy(ordered.impl()), out(gx.impl());
+  Tensor gx;
+  const Tensor arrived = in_order_for(g.take_grad(), saved.impl(), gx);
+  const Channels x(saved.impl()), gy(arrived.impl()), out(gx.impl());
   const Launch launch = g.launch();
   Tensor weight, bias;
   if (g.has_saved(kNormWeight)) weight = contiguous(g.saved(kNormWeight));

@@ -7,7 +7,7 @@
 namespace wt {
 
 // a sigmoid(b), a and b the halves of an axis (Dauphin et al. 2016, arXiv:1612.08083). Throws
-// ShapeError for an axis of odd size, IndexError for one that is not there.
+// ShapeError for an axis of odd size and for one that is not there.
 WT_API Tensor glu(const In& x, i64 axis = -1);
 // min(max(x, min_val), max_val), whose gradient is 0 at both bounds. Throws UsageError unless
 // min_val < max_val.

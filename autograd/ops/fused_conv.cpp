@@ -43,7 +43,7 @@ void fused_conv_backward(Backward& g) {
   const Activation f = a.activation;
   const Tensor none;
   Tensor dz;
-  if (g.recording() && is_smooth(f)) {
+  if (g.recording() && is_told_from_sum(f)) {
     dz = recorded_gradient(f, g.grad(), recorded_sum(g, a, g.grad().shape()), none);
   } else {
     const Tensor& told = f == Activation::none ? none : g.saved(kSavedTold);
@@ -75,7 +75,7 @@ Tensor fused_conv(const OpInfo& info, int axes, const In& x, const In& weight,
   if (a.residual >= 0 && shape_of(s.geometry(a.residual)) != shape)
     s.fail<ShapeError>(
         str("residual ", shape_of(s.geometry(a.residual)), " \u2260 result ", shape));
-  const bool smooth = is_smooth(o.activation);
+  const bool smooth = is_told_from_sum(o.activation);
   Result y = detail::result_in_order_of(s, kConvX, shape, axes);
   Tensor z;
   if (s.recording()) {
@@ -84,7 +84,7 @@ Tensor fused_conv(const OpInfo& info, int axes, const In& x, const In& weight,
     s.save_input_if(smooth || s.wants(kConvX), kConvWeight);
     if (smooth)
       s.save_extra(Tensor(alias_of(z.impl())));
-    else if (o.activation == Activation::relu)
+    else if (is_told_from_result(o.activation))
       s.save_output();
     else
       s.save_input_if(false, 0);

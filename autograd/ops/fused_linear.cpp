@@ -123,7 +123,7 @@ struct FusedLinear {
 void fused_linear_backward(Backward& g) {
   const auto a = g.attribute<FusedLinear>();
   Tensor dz;
-  if (!g.recording() || !is_smooth(a.activation)) {
+  if (!g.recording() || !is_told_from_sum(a.activation)) {
     const Tensor none, &told = a.activation == Activation::none ? none : g.saved(kSavedTold);
     dz = g.recording() ? recorded_gradient(a.activation, g.grad(), told, told)
                        : activation_gradient(g, a.activation, g.grad(), told);
@@ -163,7 +163,7 @@ void feed_forward_backward(Backward& g) {
   } else {
     h = g.saved(kHidden);
     if (first) {
-      const bool smooth = is_smooth(a.activation);
+      const bool smooth = is_told_from_sum(a.activation);
       dz = empty(h.shape(), {.dtype = h.dtype(), .device = h.device()});
       Layer back{.x = dy.impl(),
                  .w = g.saved(kWeight2).impl(),
@@ -194,7 +194,7 @@ Tensor fused_linear(const In& x, const In& w, const FusedLinearOptions& o) {
   const Shape shape = result_shape(s, shape_of(s.geometry(0)), 1, "weight");
   check_bias(s, a.bias, shape, "bias");
   check_residual(s, a.residual, shape);
-  const bool smooth = is_smooth(a.activation);
+  const bool smooth = is_told_from_sum(a.activation);
   Tensor z;
   if (s.recording()) {
     if (smooth) z = empty(shape, {.dtype = s.dtype(), .device = s.device()});
@@ -202,7 +202,7 @@ Tensor fused_linear(const In& x, const In& w, const FusedLinearOptions& o) {
     s.save_input_if(smooth || s.wants(0), 1);
     if (smooth)
       s.save_extra(Tensor(alias_of(z.impl())));
-    else if (a.activation == Activation::relu)
+    else if (is_told_from_result(a.activation))
       s.save_output();
     else
       s.save_input_if(false, 0);
@@ -240,7 +240,7 @@ Tensor feed_forward(const In& x, const In& w1, const In& w2, const FeedForwardOp
   const Tensor h = empty(hidden, like);
   Tensor z;
   if (s.recording()) {
-    if (is_smooth(a.activation)) z = empty(hidden, like);
+    if (is_told_from_sum(a.activation)) z = empty(hidden, like);
     s.save_input(0);
     s.save_input(1);
     s.save_input(2);

@@ -13,8 +13,8 @@ struct FusedLinearOptions {
 // y = f(x w^T + bias + residual): x [.., in], w [out, in], y [.., out], f the activation. What is
 // added is undefined where there is none. One dtype, f64 f32 f16 bf16 (16 bits are summed in f32).
 // The values are those of linear, add and the activation, but for roundings between them: on simt
-// and cuda our own kernels make all of it before they write. relu saves y for its gradient, the
-// others x w^T + bias + residual. Throws ShapeError and DtypeError.
+// and cuda our own kernels make all of it before they write. relu and relu6 save y for their
+// gradient, the others x w^T + bias + residual. Throws ShapeError and DtypeError.
 WT_API Tensor fused_linear(const In& x, const In& w, const FusedLinearOptions& options = {});
 
 struct FeedForwardOptions {

@@ -54,8 +54,8 @@ WT_API Tensor cat(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = 
 // no parts, ShapeError when shapes differ.
 WT_API Tensor stack(std::span<const Tensor> parts, i64 axis = 0, Frame at = Frame::here());
 WT_API Tensor stack(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = Frame::here());
-// The same values as another dtype, itself when it is that already. The gradient comes back in the
-// original's dtype; of integers there is none.
+// The same values as another dtype, in the same order in memory, itself when it is that already.
+// The gradient comes back in the original's dtype; of integers there is none.
 WT_API Tensor to_dtype(const In& x, DType t);
 // The same values on another device, itself when it is there already. The gradient comes back on
 // the original's device.

@@ -96,7 +96,7 @@ Tensor to_dtype(const In& x, DType t) {
   if (x.impl() && dtype_of(x.impl()) == t)
     return in_place_of(x, Tensor(detail::retained(x.impl())));
   OpScope s(info::to_dtype, x);
-  Result y = s.result(s.geometry(0).shape, s.geometry(0).ndim, t);
+  Result y = s.result_in_order(0, t);
   if (is_floating(t)) s.record(to_dtype_backward);
   copy_views(y.view(), s.view(0), s);
   return s.finish(std::move(y));

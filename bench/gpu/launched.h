@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "warptape/bench/gpu/maker.h"
 
@@ -31,6 +32,8 @@ struct CallRow {
   std::vector<DType> dtypes;
   std::vector<Shape> small, host, real;  // sizes, of which `call` knows what they mean
   std::function<Call(const Shape&)> call;
+  // Of sizes that are another form than the first numbers of a text. Null: they are those.
+  std::function<std::optional<Call>(const std::string& text)> call_of_text{};
 };
 
 // What a launch reads and writes, as its contract's line says (kernels/dispatch/run_operands.h).
@@ -111,6 +114,7 @@ void add_launchers(Launchers& to);
 void add_pointwise_launchers(Launchers& to);
 
 void add_call_rows(std::vector<CallRow>& rows);
+void add_conv_call_rows(std::vector<CallRow>& rows);
 void add_pointwise_call_rows(std::vector<CallRow>& rows);
 
 }  // namespace wt::bench

@@ -41,6 +41,9 @@ struct ProblemRow {
   std::vector<DType> dtypes;
   int shapes;  // at either scale
   std::function<Problem(Device, DType, Scale, int shape, int sets)> make;
+  // At other sizes, in the form of the text of one of its shapes: "64x1000", or "64x64x64 nt" where
+  // words are part of it. UsageError for another form. Null: there are no other sizes.
+  std::function<Problem(Device, DType, const std::string& shape, int sets)> make_sized{};
 };
 // In the order of all_contracts(). A contract without a row is missing here: missing_rows() names
 // it.

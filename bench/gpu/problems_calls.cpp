@@ -118,35 +118,6 @@ Call matmul_call(const Shape& s) {
   };
   return {text({s[0], s[1], s[2]}) + kNames[s[3]], {{a}, {b}}, run};
 }
-// batch, in channels, size, out channels, kernel, padding, is NHWC
-Call conv_call(const Shape& s) {
-  const bool nhwc = s[6] == 1;
-  const auto run = [nhwc, o = ConvOptions{.padding = s[5]}](const Ts& in) {
-    if (!nhwc) return conv2d(in[0], in[1], o);
-    return conv2d(in[0].permute({0, 3, 1, 2}), in[1], o).permute({0, 2, 3, 1});
-  };
-  return {str(text({s[0], s[1], s[2], s[2]}), "->", s[3], " k", s[4], nhwc ? " nhwc" : " nchw"),
-          {{nhwc ? Shape{s[0], s[2], s[2], s[1]} : Shape{s[0], s[1], s[2], s[2]}},
-           {{s[3], s[1], s[4], s[4]}}},
-          run};
-}
-// The same with all that an epilogue has; the last: Activation.
-Call fused_conv_call(const Shape& s) {
-  static const char* const kNames[] = {"", " relu", " gelu", " gelu_tanh", " silu"};
-  Call c = conv_call(s);
-  const bool nhwc = s[6] == 1;
-  const i64 size = s[2] + 2 * s[5] - s[4] + 1;
-  c.text += str(" bias residual", kNames[s[7]]);
-  c.given.push_back({{s[3]}});
-  c.given.push_back({nhwc ? Shape{s[0], size, size, s[3]} : Shape{s[0], s[3], size, size}});
-  c.run = [nhwc, f = Activation(s[7]), o = ConvOptions{.padding = s[5]}](const Ts& in) {
-    const auto image = [nhwc](const Tensor& t) { return nhwc ? t.permute({0, 3, 1, 2}) : t; };
-    const Tensor y = fused_conv2d(
-        image(in[0]), in[1], {.bias = in[2], .residual = image(in[3]), .activation = f, .conv = o});
-    return nhwc ? y.permute({0, 2, 3, 1}) : y;
-  };
-  return c;
-}
 // batch, heads, queries, width, is causal
 Call attention_call(const Shape& s) {
   const Shape q{s[0], s[1], s[2], s[3]};
@@ -167,25 +138,7 @@ void add_products(Rows to) {
   to.add({"matmul"}, kThree, {{33, 64, 48, gelu}, {30, 17, 9, relu}},
          {{2048, 3072, 768, gelu}, {128, 512, 784, relu}},
          {{8192, 3072, 768, gelu}, {128, 512, 784, relu}}, fused_linear_call);
-  // First layers, a residual network's and those of the MNIST example, in both memory orders.
-  const i64 layers[][6] = {{64, 3, 32, 64, 3, 1}, {64, 64, 16, 64, 3, 1},  {16, 64, 56, 64, 3, 1},
-                           {64, 1, 28, 6, 5, 0},  {16, 64, 32, 128, 1, 0}, {64, 1, 28, 32, 3, 0},
-                           {64, 32, 26, 64, 3, 0}};
-  Sizes small, real;
-  for (const auto& l : layers)
-    for (i64 nhwc : {0, 1}) {
-      small.push_back({2, l[1], l[4] + 4, l[3], l[4], l[5], nhwc});
-      real.push_back({l[0], l[1], l[2], l[3], l[4], l[5], nhwc});
-    }
-  to.add({"conv_forward", "conv_backward_input", "conv_backward_weight"}, kThree, small, real, real,
-         conv_call);
-  // A residual block's second convolution.
-  small.clear(), real.clear();
-  for (i64 nhwc : {0, 1}) {
-    small.push_back({2, 64, 7, 64, 3, 1, nhwc, relu});
-    real.push_back({16, 64, 56, 64, 3, 1, nhwc, relu});
-  }
-  to.add({"conv_forward"}, kThree, small, real, real, fused_conv_call);
+  add_conv_call_rows(to.rows);
   to.add({"attention_forward", "attention_backward"}, kTwo, {{1, 2, 33, 16, 0}, {1, 2, 33, 16, 1}},
          {{8, 8, 256, 64, 0}, {2, 8, 1024, 64, 1}}, {{16, 16, 1024, 64, 0}, {8, 16, 2048, 64, 1}},
          attention_call);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "warptape/autograd/grads.h"
@@ -93,6 +94,53 @@ void call_operator(const Call& call, const std::vector<Tensor>& in, Maker& m, co
   (void)grads(y, leaves, {.grad_outputs = {m.normal(y.shape(), y.dtype())}, .allow_unused = true});
 }
 
+// "64x1000" and " causal" of "64x1000 causal".
+struct ShapeText {
+  std::vector<i64> sizes;
+  std::string words;
+};
+ShapeText read_shape(const std::string& text) {
+  ShapeText s;
+  const char *at = text.data(), *const end = at + text.size();
+  for (;;) {
+    i64 n = 0;
+    const auto [next, error] = std::from_chars(at, end, n);
+    if (error != std::errc() || n < 1) return {{}, text};
+    s.sizes.push_back(n);
+    at = next;
+    if (at == end || *at != 'x') break;
+    ++at;
+  }
+  s.words = std::string(at, end);
+  return s;
+}
+
+// The call at sizes that lead the text of one of the row's own shapes, which has the other numbers.
+Call call_at(const CallRow& row, const std::string& contract, const std::string& text) {
+  if (row.call_of_text)
+    if (std::optional<Call> call = row.call_of_text(text)) return *std::move(call);
+  const ShapeText wanted = read_shape(text);
+  std::string forms;
+  for (const Shape& own : row.small) {
+    const std::string own_text = row.call(own).text;
+    const ShapeText form = read_shape(own_text);
+    forms += (forms.empty() ? "" : ", ") + own_text;
+    if (row.call_of_text || wanted.sizes.empty() || form.sizes.size() != wanted.sizes.size() ||
+        i64(form.sizes.size()) > own.ndim() ||
+        (wanted.words != form.words && !wanted.words.empty()))
+      continue;
+    Shape s = own;
+    bool leads = true;
+    for (size_t i = 0; i < form.sizes.size(); ++i) {
+      leads &= own[int(i)] == form.sizes[i];
+      s[int(i)] = wanted.sizes[i];
+    }
+    if (leads) return row.call(s);
+  }
+  throw UsageError(
+      str("'", text, "' is no shape of ", contract, ", which has the form of ", forms));
+}
+
 }  // namespace
 
 void Operands::own(View& v) {
@@ -172,7 +220,10 @@ void add_launched_rows(std::vector<ProblemRow>& rows) {
         const Call call = c.call(sizes[std::min(size_t(shape), sizes.size() - 1)]);
         return launched(contract, call, d, t, sets);
       };
-      rows.push_back({contract, c.dtypes, int(c.real.size()), make});
+      const auto sized = [c, contract](Device d, DType t, const std::string& shape, int sets) {
+        return launched(contract, call_at(c, contract, shape), d, t, sets);
+      };
+      rows.push_back({contract, c.dtypes, int(c.real.size()), make, sized});
     }
 }
 

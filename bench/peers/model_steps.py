@@ -5,7 +5,8 @@
                    [--seconds 1] [--windows 5] [--python PYTHON] [--rows FILE] [--once]
 
 A row is measured ours, theirs, theirs, ours (--once: ours, theirs), one process a side, on the same
-cores. All of theirs: eager, compiled, and of pictures both with channels_last; the fastest counts.
+cores. Theirs are eager and compiled, ours eager with --recompute (torch.compile makes again what is cheap,
+too); of pictures all with channels_last as well. The fastest of a side counts.
 Losses after a step must agree, or the row is void. stdout: a Markdown table for each number of
 threads. --rows keeps the JSON lines. Exit code 1: void rows; 77: PYTHON has no torch; 7: a side failed.
 """
@@ -45,10 +46,12 @@ class Peer:
 
     def __init__(self, python, threads):
         prefix, env = pinned(threads)
+        self.start([*prefix, python, str(HERE / "gpu_steps.py"), "--serve", "--device", "cpu"], env)
+
+    def start(self, command, env):
         self.process = subprocess.Popen(
-            [*prefix, python, str(HERE / "gpu_steps.py"), "--serve", "--device", "cpu"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+        )
         first = self.process.stdout.readline()
         if not first.startswith("{"):
             print(first.strip() or "SKIPPED: the peer did not start")
@@ -66,9 +69,16 @@ class Peer:
 
 
 def ours(args, model, batch, image, threads):
+    rows = run_ours(args, model, batch, image, threads, ["--recompute"])
+    if model.startswith(PICTURES):
+        rows += run_ours(args, model, batch, image, threads, ["--recompute", "--channels-last"])
+    return rows
+
+
+def run_ours(args, model, batch, image, threads, options):
     prefix, env = pinned(threads)
     command = [args.wt, "bench", "step", "--json", "--model", model, "--precision", args.precision,
-               "--seconds", str(args.seconds), "--windows", str(args.windows)]  # fmt: skip
+               "--seconds", str(args.seconds), "--windows", str(args.windows), *options]  # fmt: skip
     command += ["--batch", str(batch)] * bool(batch) + ["--image", str(image)] * bool(image)
     got = subprocess.run([*prefix, *command], env=env, capture_output=True, text=True, check=False)
     if got.returncode:

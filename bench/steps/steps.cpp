@@ -52,19 +52,20 @@ struct ProductScope {
 // or a graph, TrainStep.
 class Steps {
  public:
-  Steps(StepModel& m, DType precision, bool captured) : m_(m), precision_(precision) {
-    if (precision != DType::f32 || captured)
+  Steps(StepModel& m, const StepOptions& o)
+      : m_(m), precision_(dtype_of(o.precision)), recompute_(o.recompute) {
+    if (precision_ != DType::f32 || o.captured)
       step_.emplace(
           m.net, *m.optimizer,
-          TrainStepOptions{.precision = precision, .clip_norm = m.clip, .graph = captured});
+          TrainStepOptions{.precision = precision_, .clip_norm = m.clip, .graph = o.captured});
   }
 
   void operator()() {
     if (step_) {
-      last_ = (*step_)(m_.batch, [&](const data::Batch& b) { return m_.loss(b); });
+      last_ = (*step_)(m_.batch, [&](const data::Batch& b) { return loss_of(b); });
       return;
     }
-    Loss loss = m_.loss(m_.batch);
+    Loss loss = loss_of(m_.batch);
     m_.optimizer->zero_grad();
     loss.backward();
     if (m_.clip > 0)
@@ -89,8 +90,14 @@ class Steps {
   }
 
  private:
+  Loss loss_of(const data::Batch& b) const {
+    const SaveScope saving(recompute_ ? SavePolicy::recompute : SavePolicy::keep);
+    return m_.loss(b);
+  }
+
   StepModel& m_;
   DType precision_;
+  bool recompute_;
   std::optional<TrainStep> step_;
   StepResult last_;
 };
@@ -125,7 +132,7 @@ Row training_step(const StepOptions& o) {
   const ProductScope products(o.precision == "tf32");
   StepModel m = make_step_model(o);
   memory::reset_peak(o.device);
-  Steps step(m, dtype_of(o.precision), o.captured);
+  Steps step(m, o);
   for (int i = 0; i < m.check_steps; ++i) {
     step();
     if (i == 2) step.check();  // the third is the one that is captured
@@ -133,7 +140,9 @@ Row training_step(const StepOptions& o) {
   step.check();
   const double loss = step.loss_now();
   i64 calls = 0;
-  Row r{.bench = o.model, .impl = o.captured ? "warptape captured" : "warptape eager"};
+  Row r{.bench = o.model,
+        .impl = str("warptape ", o.channels_last ? "channels_last " : "",
+                    o.captured ? "captured" : "eager", o.recompute ? " recompute" : "")};
   r.shape = m.shape;
   r.dtype = o.precision;
   r.time = summarize(time_windows(step, o, calls));

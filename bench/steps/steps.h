@@ -14,6 +14,8 @@ struct StepOptions {
   Scale scale = Scale::real;      // small: sizes for a test, of the same layers; not by name
   i64 batch = 0;                  // samples a step; 0: the usual number
   i64 image = 0;                  // side of the pictures of a model by name; 0: the usual one
+  bool recompute = false;         // SavePolicy::recompute: backward makes cheap results again
+  bool channels_last = false;     // the pictures of a model by name, and so all behind them
   double window_s = 2;            // wall time of a window, the device waited for at its end
   int windows = 3;
 };

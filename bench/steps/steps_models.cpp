@@ -175,7 +175,7 @@ StepModel make_step_model(const StepOptions& o) {
     if (o.batch > 0) sizes.batch = o.batch;
     return sizes;
   };
-  if (is_named_step(o.model)) return make_named_step(o.model, o.batch, o.image);
+  if (is_named_step(o.model)) return make_named_step(o);
   if (o.model == "mlp_small")
     return with_sgd(make_mlp(with_batch(small ? MlpSizes{20, 16, 8} : MlpSizes{784, 512, 128})));
   if (o.model == "gpt") {

@@ -46,10 +46,10 @@ struct StepGptSizes {
 StepModel make_step_gpt(const StepGptSizes& s);     // GPT-2's
 StepModel make_step_charlm(const StepGptSizes& s);  // of `wt train charlm`
 
-// Models by name (steps_named.cpp): whether a name is one of theirs, and one on the default device;
-// a batch or side of the pictures of 0: the usual one; it has its optimizer. Its FLOPs are three
-// times a forward's, as counted by the kernels' contracts.
+// Models by name (steps_named.cpp): whether a name is one of theirs, and StepOptions' one on the
+// default device; it has its optimizer. Throws UsageError where channels_last meets no pictures.
+// Its FLOPs are three times a forward's, as counted by the kernels' contracts.
 bool is_named_step(const std::string& name);
-StepModel make_named_step(const std::string& name, i64 batch, i64 image);
+StepModel make_named_step(const StepOptions& o);
 
 }  // namespace wt::bench

@@ -140,7 +140,8 @@ std::vector<std::string> named_step_models() {
   return names;
 }
 
-StepModel make_named_step(const std::string& name, i64 batch, i64 image) {
+StepModel make_named_step(const StepOptions& o) {
+  const std::string& name = o.model;
   Usual usual{name.c_str(), 16, 0};
   if (name == "gpt2_block") usual.batch = 4;
   for (const Usual& u : kUsual)
@@ -149,8 +150,14 @@ StepModel make_named_step(const std::string& name, i64 batch, i64 image) {
   const models::AnyModel net = info.make(info.classes);
   set_named_numbers(net);
   without_dropout(net);
-  const models::AnyModel::Inputs inputs =
-      inputs_of(info, batch > 0 ? batch : usual.batch, image > 0 ? image : usual.image);
+  models::AnyModel::Inputs inputs =
+      inputs_of(info, o.batch > 0 ? o.batch : usual.batch, o.image > 0 ? o.image : usual.image);
+  if (o.channels_last) {
+    if (inputs[0].ndim() != 4)
+      throw UsageError(
+          str("channels_last is of pictures, and '", name, "' takes ", text_of(inputs)));
+    inputs[0] = contiguous(inputs[0], MemoryFormat::channels_last);
+  }
   StepModel m;
   m.shape = text_of(inputs);
   m.net = net;

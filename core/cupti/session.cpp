@@ -255,7 +255,7 @@ Moment moment() noexcept {
     const i64 after = wt::detail::steady_ns();
     if (after - before >= least) continue;
     least = after - before;
-    best = {i64(ns), before + least / 2};
+    best = {i64(ns), before + least / 2, least - least / 2};
   }
   return best;
 }

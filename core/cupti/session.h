@@ -46,9 +46,9 @@ void flush() noexcept;
 // While there is a sink:
 void push(u32 external_kind, u64 id) noexcept;
 void pop(u32 external_kind) noexcept;
-// A moment on CUPTI's clock and on the host's.
+// A moment on CUPTI's clock and on the host's, which is known to `within` ns.
 struct Moment {
-  i64 cupti = 0, steady = 0;
+  i64 cupti = 0, steady = 0, within = 0;
 };
 Moment moment() noexcept;
 

@@ -17,12 +17,15 @@ void put(std::vector<T>& ring, size_t& oldest, size_t most, const T& value, i64*
   if (lost) ++*lost;
 }
 
-// CUPTI's clock and the host's may run at different speeds.
+// CUPTI's clock and the host's may run at different speeds. A difference is believed only beyond
+// what the two readings leave open: in a short profile that would move kernels against each other.
 class Clock {
  public:
   Clock(cupti::Moment first, cupti::Moment last)
       : from_(first.cupti), length_(double(last.cupti - first.cupti)), behind_(behind(first)) {
-    drift_ = length_ > 0 ? double(behind(last) - behind_) / length_ : 0;
+    const i64 apart = behind(last) - behind_;
+    if (length_ > 0 && std::abs(apart) > first.within + last.within)
+      drift_ = double(apart) / length_;
   }
   i64 steady(u64 cupti) const {
     const i64 at = i64(cupti);

@@ -7,9 +7,13 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -21,21 +25,35 @@ namespace {
 constexpr std::string_view kQuestion = "\x1b]11;?\x1b\\\x1b[c";
 constexpr std::size_t kLongest = 4096;
 
-// Whoever is ended or stopped by a signal now would leave a terminal that shows no letters.
+// Whoever is ended or stopped by a signal now would leave a terminal that shows no letters. To
+// block it in this thread is not enough: another one, of a library, would get it. So it is noted,
+// and comes again once the terminal is as it was. One at a time.
 class HoldSignals {
  public:
   HoldSignals() {
-    sigset_t held;
-    sigemptyset(&held);
-    for (const int s : {SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGHUP}) sigaddset(&held, s);
-    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+    struct sigaction note {};
+    note.sa_handler = [](int signal) { noted()[signal] = true; };
+    note.sa_flags = SA_RESTART;
+    for (size_t i = 0; i < std::size(kHeld); ++i) {
+      ::sigaction(kHeld[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kHeld[i], &note, nullptr);
+    }
   }
-  ~HoldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~HoldSignals() {
+    for (size_t i = 0; i < std::size(kHeld); ++i) ::sigaction(kHeld[i], &before_[i], nullptr);
+    for (const int signal : kHeld)
+      if (noted()[signal].exchange(false)) ::raise(signal);
+  }
   HoldSignals(const HoldSignals&) = delete;
   HoldSignals& operator=(const HoldSignals&) = delete;
 
  private:
-  sigset_t before_;
+  static constexpr int kHeld[] = {SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGHUP};
+  static std::atomic<bool>* noted() {
+    static constinit std::atomic<bool> of_signal[NSIG] = {};
+    return of_signal;
+  }
+  struct sigaction before_[std::size(kHeld)];
 };
 
 // Opened anew: standard output may be open for writing alone.
@@ -57,7 +75,9 @@ class Line {
 
   bool readable(int milliseconds) const {
     pollfd p{fd_, POLLIN, 0};
-    return ::poll(&p, 1, milliseconds) == 1 && p.revents & POLLIN;
+    int n = 0;
+    while ((n = ::poll(&p, 1, milliseconds)) < 0 && errno == EINTR) {}
+    return n == 1 && p.revents & POLLIN;
   }
 
  private:
@@ -125,6 +145,8 @@ TerminalAnswer answer_in(const std::string& got) {
 
 TerminalAnswer ask_terminal(int fd, double seconds) {
   if (!::isatty(fd)) return {};
+  static std::mutex one;
+  const std::lock_guard lock(one);
   const HoldSignals hold;  // for longer than the line
   const Line line(fd);
   if (!line || line.readable(0)) return {};

@@ -40,8 +40,8 @@ struct Mix {
       fail<ShapeError>(
           str("expected a label for each of ", images.size(0), " images, got ", describe(labels)));
     if (labels.device() != images.device())
-      fail<DeviceError>(str("images on ", to_string(images.device()), ", labels on ",
-                            to_string(labels.device())));
+      fail<PlacementError>(str("images on ", to_string(images.device()), ", labels on ",
+                               to_string(labels.device())));
     if (!call.cursor.defined()) return;
     if (call.cursor.dtype() != DType::i64 || call.cursor.numel() != 2 ||
         !call.cursor.is_contiguous() || call.cursor.device() != images.device())

@@ -155,6 +155,11 @@ struct Widened {
 }  // namespace
 
 WT_VARIANTS(cpu, attention_forward, AttentionForwardArgs,
+            {.name = "few_queries",
+             .rank = 30,
+             .why_not = attention::few_queries_why_not,
+             .workspace = attention::few_queries_workspace,
+             .launch = attention::few_queries_forward},
             {.name = "blocked",
              .rank = 20,
              .why_not = Blocked<AttentionForwardArgs>::why_not,

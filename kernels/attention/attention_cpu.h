@@ -56,6 +56,12 @@ i64 blocked_workspace(const AttentionBackwardArgs& a);
 void blocked_forward(const AttentionForwardArgs& a, const Launch& l);
 void blocked_backward(const AttentionBackwardArgs& a, const Launch& l);
 
+// attention/attention_few_queries_cpu.cpp: up to four queries, as fast as keys and values come from
+// memory.
+const char* few_queries_why_not(const AttentionForwardArgs& a);
+i64 few_queries_workspace(const AttentionForwardArgs& a);
+void few_queries_forward(const AttentionForwardArgs& a, const Launch& l);
+
 // attention/attention_widened_cpu.cpp: f16 and bf16 by way of f32 copies.
 const char* widened_why_not(const AttentionForwardArgs& a);
 const char* widened_why_not(const AttentionBackwardArgs& a);

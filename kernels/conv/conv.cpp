@@ -1,6 +1,7 @@
 // Convolution on the cpu: the references and the lists of variants. conv/conv_direct_cpu.cpp has
-// the fast one, conv/conv_matmul_cpu.cpp that for kernels as large as the image,
-// conv/conv_widened_cpu.cpp that for 16-bit floats.
+// the one that takes nearly all; faster where they fit: conv_matmul_cpu.cpp for kernels as large as
+// the image or as a pixel, conv_images_cpu.cpp for small planes, conv_turned_cpu.cpp for depthwise
+// ones in planes, conv_weight_packed_cpu.cpp. conv_widened_cpu.cpp has 16-bit floats.
 #include "warptape/kernels/conv.h"
 
 #include "warptape/kernels/common/dtypes.h"
@@ -35,24 +36,6 @@ void for_box(const i64 (&size)[3], F&& f) {
       for (at[2] = 0; at[2] < size[2]; ++at[2]) f(at);
 }
 
-// p = q * stride - padding + k * dilation; false outside of x.
-bool input_position(const ConvShape& s, const i64* q, const i64* k, i64* p) {
-  for (int d = 0; d < 3; ++d) {
-    p[d] = q[d] * s.stride[d] - s.padding[d] + k[d] * s.dilation[d];
-    if (p[d] < 0 || p[d] >= s.in[d]) return false;
-  }
-  return true;
-}
-// The q that takes p by tap k; false where there is none.
-bool output_position(const ConvShape& s, const i64* p, const i64* k, i64* q) {
-  for (int d = 0; d < 3; ++d) {
-    const i64 from = p[d] + s.padding[d] - k[d] * s.dilation[d];
-    q[d] = from / s.stride[d];
-    if (from < 0 || from % s.stride[d] != 0 || q[d] >= s.out[d]) return false;
-  }
-  return true;
-}
-
 template <class T>
 void forward(const ConvForwardArgs& a) {
   const ConvShape& s = a.shape;
@@ -64,7 +47,7 @@ void forward(const ConvForwardArgs& a) {
       for (i64 c = 0; c < s.in_group(); ++c)
         for_box(s.kernel, [&](const i64* k) {
           i64 p[3];
-          if (input_position(s, q, k, p))
+          if (conv_input_position(s, q, k, p))
             sum += ComputeType<T>(element<T>(a.x, n, first + c, p)) *
                    ComputeType<T>(element<T>(a.w, o, c, k));
         });
@@ -85,7 +68,7 @@ void backward_input(const ConvBackwardInputArgs& a) {
       for (i64 o = first; o < first + s.out_group(); ++o)
         for_box(s.kernel, [&](const i64* k) {
           i64 q[3];
-          if (output_position(s, p, k, q))
+          if (conv_output_position(s, p, k, q))
             sum +=
                 ComputeType<T>(element<T>(a.y, n, o, q)) * ComputeType<T>(element<T>(a.w, o, c, k));
         });
@@ -107,7 +90,7 @@ void backward_weight(const ConvBackwardWeightArgs& a) {
         for (i64 n = 0; n < s.batch; ++n)
           for_box(s.out, [&](const i64* q) {
             i64 p[3];
-            if (input_position(s, q, k, p))
+            if (conv_input_position(s, q, k, p))
               sum += ComputeType<T>(element<T>(a.y, n, o, q)) *
                      ComputeType<T>(element<T>(a.x, n, first + c, p));
           });
@@ -147,8 +130,27 @@ WT_VARIANTS(cpu, conv_forward, ConvForwardArgs,
             {.name = "matmul",
              .rank = 30,
              .why_not = conv_matmul_why_not,
+             .rank_of = conv_matmul_rank,
              .workspace = conv_matmul_workspace,
              .launch = conv_matmul_forward},
+            {.name = "winograd",
+             .rank = 28,
+             .why_not = conv_winograd_why_not,
+             .rank_of = conv_winograd_rank,
+             .workspace = conv_winograd_workspace,
+             .launch = with_epilogue<conv_winograd_forward>},
+            {.name = "images",
+             .rank = 25,
+             .why_not = conv_images_why_not,
+             .rank_of = conv_images_rank,
+             .workspace = conv_images_workspace,
+             .launch = with_epilogue<conv_images_forward>},
+            {.name = "turned",
+             .rank = 25,
+             .why_not = conv_turned_why_not,
+             .rank_of = conv_turned_rank,
+             .workspace = conv_turned_workspace,
+             .launch = with_epilogue<conv_turned_forward>},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvForwardArgs>,
@@ -167,8 +169,27 @@ WT_VARIANTS(cpu, conv_backward_input, ConvBackwardInputArgs,
             {.name = "matmul",
              .rank = 30,
              .why_not = conv_matmul_why_not,
+             .rank_of = conv_matmul_rank,
              .workspace = conv_matmul_workspace,
              .launch = conv_matmul_input},
+            {.name = "winograd",
+             .rank = 28,
+             .why_not = conv_winograd_why_not,
+             .rank_of = conv_winograd_rank,
+             .workspace = conv_winograd_workspace,
+             .launch = conv_winograd_input},
+            {.name = "images",
+             .rank = 25,
+             .why_not = conv_images_why_not,
+             .rank_of = conv_images_rank,
+             .workspace = conv_images_workspace,
+             .launch = conv_images_input},
+            {.name = "turned",
+             .rank = 25,
+             .why_not = conv_turned_why_not,
+             .rank_of = conv_turned_rank,
+             .workspace = conv_turned_workspace,
+             .launch = conv_turned_input},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvBackwardInputArgs>,
@@ -185,8 +206,27 @@ WT_VARIANTS(cpu, conv_backward_weight, ConvBackwardWeightArgs,
             {.name = "matmul",
              .rank = 30,
              .why_not = conv_matmul_why_not,
+             .rank_of = conv_matmul_rank,
              .workspace = conv_matmul_workspace,
              .launch = conv_matmul_weight},
+            {.name = "winograd",
+             .rank = 28,
+             .why_not = conv_winograd_why_not,
+             .rank_of = conv_winograd_rank,
+             .workspace = conv_winograd_workspace,
+             .launch = conv_winograd_weight},
+            {.name = "packed",
+             .rank = 25,
+             .why_not = conv_packed_weight_why_not,
+             .rank_of = conv_packed_weight_rank,
+             .workspace = conv_packed_weight_workspace,
+             .launch = conv_packed_weight},
+            {.name = "turned",
+             .rank = 25,
+             .why_not = conv_turned_why_not,
+             .rank_of = conv_turned_rank,
+             .workspace = conv_turned_workspace,
+             .launch = conv_turned_weight},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvBackwardWeightArgs>,

@@ -17,10 +17,76 @@ void conv_thin_input(const ConvBackwardInputArgs& a, const Launch& l);
 i64 conv_direct_weight_workspace(const ConvBackwardWeightArgs& a);
 void conv_direct_weight(const ConvBackwardWeightArgs& a, const Launch& l);
 
-// conv/conv_matmul_cpu.cpp: kernels as large as the image, of which there is one position.
+// p = q * stride - padding + k * dilation; false outside of x.
+inline bool conv_input_position(const ConvShape& s, const i64* q, const i64* k, i64* p) {
+  for (int d = 0; d < 3; ++d) {
+    p[d] = q[d] * s.stride[d] - s.padding[d] + k[d] * s.dilation[d];
+    if (p[d] < 0 || p[d] >= s.in[d]) return false;
+  }
+  return true;
+}
+// The q that takes p by tap k; false where there is none.
+inline bool conv_output_position(const ConvShape& s, const i64* p, const i64* k, i64* q) {
+  for (int d = 0; d < 3; ++d) {
+    const i64 from = p[d] + s.padding[d] - k[d] * s.dilation[d];
+    q[d] = from / s.stride[d];
+    if (from < 0 || from % s.stride[d] != 0 || q[d] >= s.out[d]) return false;
+  }
+  return true;
+}
+
+// conv/conv_images_cpu.cpp: small planes, tiles of images.
+const char* conv_images_why_not(const ConvForwardArgs& a);
+const char* conv_images_why_not(const ConvBackwardInputArgs& a);
+int conv_images_rank(const ConvForwardArgs& a);
+int conv_images_rank(const ConvBackwardInputArgs& a);
+i64 conv_images_workspace(const ConvForwardArgs& a);
+i64 conv_images_workspace(const ConvBackwardInputArgs& a);
+void conv_images_forward(const ConvForwardArgs& a, const Launch& l);
+void conv_images_input(const ConvBackwardInputArgs& a, const Launch& l);
+
+// conv/conv_turned_cpu.cpp: depthwise, in planes that are turned.
+const char* conv_turned_why_not(const ConvForwardArgs& a);
+const char* conv_turned_why_not(const ConvBackwardInputArgs& a);
+const char* conv_turned_why_not(const ConvBackwardWeightArgs& a);
+int conv_turned_rank(const ConvForwardArgs& a);
+int conv_turned_rank(const ConvBackwardInputArgs& a);
+int conv_turned_rank(const ConvBackwardWeightArgs& a);
+i64 conv_turned_workspace(const ConvForwardArgs& a);
+i64 conv_turned_workspace(const ConvBackwardInputArgs& a);
+i64 conv_turned_workspace(const ConvBackwardWeightArgs& a);
+void conv_turned_forward(const ConvForwardArgs& a, const Launch& l);
+void conv_turned_input(const ConvBackwardInputArgs& a, const Launch& l);
+void conv_turned_weight(const ConvBackwardWeightArgs& a, const Launch& l);
+
+// conv/conv_winograd_cpu.cpp and conv/conv_winograd_weight_cpu.cpp: 3 x 3 taps at stride 1.
+const char* conv_winograd_why_not(const ConvForwardArgs& a);
+const char* conv_winograd_why_not(const ConvBackwardInputArgs& a);
+const char* conv_winograd_why_not(const ConvBackwardWeightArgs& a);
+int conv_winograd_rank(const ConvForwardArgs& a);
+int conv_winograd_rank(const ConvBackwardInputArgs& a);
+int conv_winograd_rank(const ConvBackwardWeightArgs& a);
+i64 conv_winograd_workspace(const ConvForwardArgs& a);
+i64 conv_winograd_workspace(const ConvBackwardInputArgs& a);
+i64 conv_winograd_workspace(const ConvBackwardWeightArgs& a);
+void conv_winograd_forward(const ConvForwardArgs& a, const Launch& l);
+void conv_winograd_input(const ConvBackwardInputArgs& a, const Launch& l);
+void conv_winograd_weight(const ConvBackwardWeightArgs& a, const Launch& l);
+
+// conv/conv_weight_packed_cpu.cpp: many channels, parts of the batch in panels.
+const char* conv_packed_weight_why_not(const ConvBackwardWeightArgs& a);
+int conv_packed_weight_rank(const ConvBackwardWeightArgs& a);
+i64 conv_packed_weight_workspace(const ConvBackwardWeightArgs& a);
+void conv_packed_weight(const ConvBackwardWeightArgs& a, const Launch& l);
+
+// conv/conv_matmul_cpu.cpp: kernels as large as the image, of which there is one position, and of
+// one pixel.
 const char* conv_matmul_why_not(const ConvForwardArgs& a);
 const char* conv_matmul_why_not(const ConvBackwardInputArgs& a);
 const char* conv_matmul_why_not(const ConvBackwardWeightArgs& a);
+int conv_matmul_rank(const ConvForwardArgs& a);
+int conv_matmul_rank(const ConvBackwardInputArgs& a);
+int conv_matmul_rank(const ConvBackwardWeightArgs& a);
 i64 conv_matmul_workspace(const ConvForwardArgs& a);
 i64 conv_matmul_workspace(const ConvBackwardInputArgs& a);
 i64 conv_matmul_workspace(const ConvBackwardWeightArgs& a);

@@ -16,6 +16,7 @@
 // times it is NaN, at the border too.
 #pragma once
 #include "warptape/kernels/conv/conv_finish.cuh"
+#include "warptape/kernels/device/unroll.cuh"
 #include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
@@ -41,10 +42,11 @@ __device__ __forceinline__ void multiply_tile(float (&sum)[4][4], const TileRows
     float a[4], b[4];
     load_vector<4>(a, &x[p][row]);
     load_vector<4>(b, &y[p][column]);
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-#pragma unroll
+    WT_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      WT_UNROLL
       for (int c = 0; c < 4; ++c) sum[r][c] += a[r] * b[c];
+    }
   }
 }
 

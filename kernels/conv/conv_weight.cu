@@ -95,6 +95,23 @@ __global__ void __launch_bounds__(kConvThreads) conv_bias_gradient(ConvWeight<T>
 
 constexpr int kMostTaps = 9;  // of a block: each has a sum in a register of every thread
 
+// The sums of a block's taps, reduced together: two barriers for all of them.
+struct TapSums {
+  float v[kMostTaps];
+};
+__device__ __forceinline__ TapSums shuffle_xor(TapSums s, int lanes) {
+#pragma unroll
+  for (float& v : s.v) v = wt::shuffle_xor(v, lanes);
+  return s;
+}
+struct PlusEach {
+  __device__ __forceinline__ TapSums operator()(TapSums a, const TapSums& b) const {
+#pragma unroll
+    for (int t = 0; t < kMostTaps; ++t) a.v[t] += b.v[t];
+    return a;
+  }
+};
+
 // blockIdx.x: the pair of channels; y: which nine taps; z: the part.
 template <class T>
 __global__ void __launch_bounds__(kConvThreads, 2048 / kConvThreads)
@@ -108,7 +125,8 @@ __global__ void __launch_bounds__(kConvThreads, 2048 / kConvThreads)
   const u32 pixels = u32(s.batch) * u32(s.out[0]) * u32(s.out[1]) * u32(s.out[2]);
   const u32 begin = blockIdx.z * a.each;
   const u32 end = pixels - begin < a.each ? pixels : begin + a.each;
-  float sum[kMostTaps] = {}, y_sum = 0;
+  TapSums sum{};
+  float y_sum = 0;
   for (u32 i = begin + threadIdx.x; i < end; i += kConvThreads) {
     const ConvPixel at = pixel_of(a, i);
     const float g = float(a.y.data[place_of(a.y, at) + o * a.y.channel]);
@@ -124,7 +142,7 @@ __global__ void __launch_bounds__(kConvThreads, 2048 / kConvThreads)
       const i32 p1 = at.q[1] * s.stride[1] - s.padding[1] + k1 * s.dilation[1];
       const i32 p2 = at.q[2] * s.stride[2] - s.padding[2] + k2 * s.dilation[2];
       if (u32(p0) < u32(s.in[0]) && u32(p1) < u32(s.in[1]) && u32(p2) < u32(s.in[2]))
-        sum[t] += g * float(x[p0 * a.x.at[0] + p1 * a.x.at[1] + p2 * a.x.at[2]]);
+        sum.v[t] += g * float(x[p0 * a.x.at[0] + p1 * a.x.at[1] + p2 * a.x.at[2]]);
       if (++k2 == s.kernel[2]) {
         k2 = 0;
         if (++k1 == s.kernel[1]) k1 = 0, ++k0;
@@ -132,13 +150,13 @@ __global__ void __launch_bounds__(kConvThreads, 2048 / kConvThreads)
     }
   }
   float* to = a.partial + i64(blockIdx.z) * a.stride;
+  sum = block_reduce(sum, PlusEach());
+  if (threadIdx.x == 0) {
 #pragma unroll
-  for (int t = 0; t < kMostTaps; ++t) {
-    if (t >= taps) break;  // the same for the block: there are barriers below
-    const float all = block_reduce(sum[t], Plus());
-    if (threadIdx.x == 0) to[blockIdx.x * a.by_taps.divisor + u32(first + t)] = all;
+    for (int t = 0; t < kMostTaps; ++t)
+      if (t < taps) to[blockIdx.x * a.by_taps.divisor + u32(first + t)] = sum.v[t];
   }
-  if (a.y_sum && c == 0 && first == 0) {  // the same for the block, too
+  if (a.y_sum && c == 0 && first == 0) {  // the same for the block: there are barriers below
     const float all = block_reduce(y_sum, Plus());
     if (threadIdx.x == 0) to[a.stride - s.groups * s.out_group + o] = all;
   }

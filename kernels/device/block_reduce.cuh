@@ -50,9 +50,13 @@ struct PlusBoth {
 // sum of products that the compiler may fuse does not).
 template <int Width = 32, class T, class Op>
 __device__ __forceinline__ T warp_reduce(T v, Op op) {
+#if defined(WT_WHOLE_BUTTERFLIES)
+  return warp_butterfly<Width>(v, op);
+#else
 #pragma unroll
   for (int lanes = Width / 2; lanes > 0; lanes /= 2) v = op(v, shuffle_xor(v, lanes));
   return v;
+#endif
 }
 
 // Over the block; all its threads call it. Two barriers and 32 T of shared memory; T needs no

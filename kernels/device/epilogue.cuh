@@ -43,6 +43,14 @@ __device__ __forceinline__ void activate(const MatmulEpilogue& e, A (&z)[N], con
 #pragma unroll
       for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Silu>(e.gradient, z[k], saved[k]);
       return;
+    case Activation::relu6:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Relu6>(e.gradient, z[k], saved[k]);
+      return;
+    case Activation::hardswish:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Hardswish>(e.gradient, z[k], saved[k]);
+      return;
   }
 }
 

@@ -38,14 +38,14 @@ const DeviceLimits& device_limits(Device d) {
 void detail::set_simt_limits(const DeviceLimits* limits) { simt_limits = limits ? limits : &kH100; }
 
 // The launchers of device/launch.cuh declare these; its device half cannot be included here.
-[[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
-                                  const unsigned (&dims)[6], size_t shared_bytes) {
+[[noreturn]] WT_API void launch_rejected(const char* kernel, const char* op, const char* reason,
+                                         const unsigned (&dims)[6], size_t shared_bytes) {
   throw KernelError(str(title(kernel, op), ": ", reason, ": grid (", dims[0], ",", dims[1], ",",
                         dims[2], "), block (", dims[3], ",", dims[4], ",", dims[5], "), ",
                         shared_bytes, " bytes of dynamic shared memory"));
 }
 
-size_t launch_shared_limit(bool on_cuda) {
+WT_API size_t launch_shared_limit(bool on_cuda) {
   const Device d = on_cuda ? Device::cuda(current_cuda_device()) : Device::simt();
   return size_t(device_limits(d).shared_bytes);
 }

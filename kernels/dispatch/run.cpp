@@ -13,6 +13,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/dispatch/run_erased.h"
+#include "warptape/kernels/dispatch/run_kernel_file.h"
 
 namespace wt {
 namespace {
@@ -41,6 +42,9 @@ bool lists(const ContractInfo& c, std::string_view variant) {
   for (int d = 0; d < kNumDeviceKinds; ++d)
     for (int i = 0; i < c.count(DeviceKind(d)); ++i)
       if (variant == c.variant(DeviceKind(d), i).name) return true;
+  const detail::ErasedContract::List* const file = detail::file_variants(*c.erased);
+  for (int i = 0; file && i < file->count; ++i)
+    if (variant == c.erased->described(detail::variant_of(*file, i)).name) return true;
   return false;
 }
 
@@ -69,8 +73,10 @@ const Environment& environment() {
   static const Environment* e = [] {
     nvtx::follow_environment();  // this is looked at once, at the first launch
     auto* env = new Environment;
+    if (const char* const file = std::getenv("WT_KERNEL_FILE"); file && *file)
+      env->error = detail::load_kernel_file(file);
     const char* text = std::getenv("WT_KERNEL");
-    if (!text) return env;
+    if (!text || !env->error.empty()) return env;
     for (const std::string& entry : split(text, ',')) {
       const std::vector<std::string> pair = split(entry, ':');
       if (pair.size() != 2) {

@@ -11,6 +11,7 @@
 #include "warptape/core/storage.h"
 #include "warptape/core/str.h"
 #include "warptape/kernels/dispatch/run_benchmark.h"
+#include "warptape/kernels/dispatch/run_kernel_file.h"
 
 namespace wt {
 
@@ -25,6 +26,7 @@ namespace {
 const void* overridden(const ErasedContract& c, const void* args, const Device& d) {
   const char* wanted = overriding_variant(c.name);
   if (!wanted) return nullptr;
+  if (const void* const v = file_variant(c, wanted, args, d)) return v;
   for (int i = 0; i < c.count(d.kind); ++i) {
     const void* v = c.variant(d.kind, i);
     if (!same_name(c.described(v).name, wanted)) continue;

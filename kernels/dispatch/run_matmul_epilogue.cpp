@@ -64,6 +64,10 @@ void run_epilogue(const MatmulEpilogue& e, void* to, const Geometry& geometry, c
       return activate<pw::GeluTanh>(e, l, out, aux);
     case Activation::silu:
       return activate<pw::Silu>(e, l, out, aux);
+    case Activation::relu6:
+      return activate<pw::Relu6>(e, l, out, aux);
+    case Activation::hardswish:
+      return activate<pw::Hardswish>(e, l, out, aux);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "warptape/kernels/run_saved.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "warptape/core/checked.h"
 #include "warptape/kernels/dispatch/run_operands.h"
@@ -47,7 +48,7 @@ bool is_index(const View& v) { return v && (v.dtype() == DType::i64 || v.dtype()
 constexpr const char* kShapes = "its operands' shapes or dtypes do not fit";
 
 void saved_fields(MatmulEpilogue& e, LaunchFields& f) {
-  f.choice(e.activation, int(Activation::silu) + 1);
+  f.choice(e.activation, int(std::size(kAllActivations)));
   f(e.gradient);
 }
 
@@ -273,7 +274,7 @@ static const char* saved_operands_wrong(const AddLayerNormForwardArgs& a) {
 static void saved_fields(ChannelStatsArgs& a, LaunchFields& f) { f(a.groups, a.eps); }
 static void saved_fields(ChannelNormForwardArgs& a, LaunchFields& f) {
   f(a.groups);
-  f.choice(a.activation, int(Activation::silu) + 1);
+  f.choice(a.activation, int(std::size(kAllActivations)));
 }
 // How many statistics x has; -1: groups or axes are wrong.
 static i64 statistics(const View& x, i64 groups) {

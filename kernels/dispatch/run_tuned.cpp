@@ -1,6 +1,7 @@
 #include "warptape/kernels/dispatch/run_tuned.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -93,8 +94,12 @@ const char* const*& planted() {
 }
 const char* const* shipped() { return planted() ? planted() : detail::kShippedTuning; }
 
+constinit std::atomic<bool> simt_by_its_own_cost{false};
+
 // Nothing that a user could mend: a text that cannot be read is a bug of ours, and thrown as it is.
 std::optional<TuneFile> shipped_file(Device d) {
+  if (d.kind == DeviceKind::simt && simt_by_its_own_cost)
+    return TuneFile::parse(detail::kSimtTuning, "simt's tune file that warptape ships with");
   if (d.kind != DeviceKind::cuda && !planted()) return std::nullopt;
   const std::string name = tune_device_name(d);
   for (const char* const* text = shipped(); *text; ++text) {
@@ -192,7 +197,7 @@ static bool may_be_shipped_for() {
 static bool look_for_files() {
   const std::string asked = asked_for();
   if (!asked.empty()) return asked != "off";
-  if (may_be_shipped_for()) return true;
+  if (simt_by_its_own_cost || may_be_shipped_for()) return true;
   // The names of devices are not asked for here: a program for the cpu never starts CUDA.
   const std::string folder = user_cache_folder();
   if (folder.empty()) return false;
@@ -242,6 +247,11 @@ void all_variants_off(const char* contract, Device d) {
 
 void ship_tuning(const char* const* texts) {
   planted() = texts;
+  forget_tuning();
+}
+
+void rank_simt_by_its_own_cost(bool on) {
+  simt_by_its_own_cost = on;
   forget_tuning();
 }
 

@@ -17,8 +17,8 @@ namespace wt {
 
 namespace {
 
-// Terms at a time: a tile's rows then stay in the first-level cache while the panels pass by.
-constexpr i64 kMaxDepth = 384;
+// Terms at a time: a tile's rows and a panel stay in a first-level cache.
+constexpr i64 kMaxDepth = 384, kTileBytes = 46 << 10;
 constexpr double kWorkAThread = 5e5;  // multiplications that are worth waking a thread
 
 constexpr i64 kBlockBytes = 512 << 10;  // of packed panels at a time: half of a common L2
@@ -74,8 +74,13 @@ struct Blocking {
   i64 depth, columns;
 };
 template <class T>
+i64 most_depth(const PackedKernels<T>& kernels) {
+  return std::min(kMaxDepth, kTileBytes / i64(sizeof(T)) / (kernels.width + kernels.rows));
+}
+template <class T>
 Blocking blocking(const Oriented<T>& g, const PackedKernels<T>& kernels) {
-  const i64 chunks = std::max<i64>(1, (g.depth + kMaxDepth - 1) / kMaxDepth);
+  const i64 most = most_depth(kernels);
+  const i64 chunks = std::max<i64>(1, (g.depth + most - 1) / most);
   const i64 depth = (g.depth + chunks - 1) / chunks;
   const i64 panel = std::max<i64>(1, depth) * kernels.width * i64(sizeof(T));
   const i64 columns = std::max<i64>(1, kBlockBytes / panel) * kernels.width;
@@ -199,14 +204,18 @@ Oriented<T> best_orientation(const MatmulArgs& g) {
   return cost(turned, kernels) < cost(straight, kernels) ? turned : straight;
 }
 
+// At least what blocking() makes of it, and never less for a larger product: a depth that is one
+// more may be cut in two.
 template <class T>
 i64 workspace_elements(const MatmulArgs& args) {
   const Oriented<T> g = best_orientation<T>(args);
   const PackedKernels<T>& kernels = matmul_packed_kernels<T>();
-  const Blocking size = blocking(g, kernels);
-  const bool copies = copies_rows(g, size.columns / kernels.width);
-  return size.depth * size.columns +
-         (copies ? threads_for(g) * kernels.rows * copied_row<T>(size.depth) : 0);
+  const i64 depth = std::clamp<i64>(g.depth, 1, most_depth(kernels)), width = kernels.width;
+  const i64 columns = round_up(std::max<i64>(1, g.columns), width);
+  const i64 panels =
+      std::min(depth * columns, std::max(kBlockBytes / i64(sizeof(T)), depth * width));
+  const bool copies = copies_rows(g, blocking(g, kernels).columns / width);
+  return panels + (copies ? threads_for(g) * kernels.rows * copied_row<T>(depth) : 0);
 }
 
 template <class T>

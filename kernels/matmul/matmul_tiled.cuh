@@ -3,6 +3,7 @@
 // column of b, so that a thread reads 4 neighbours at once. Two buffers: while one is multiplied,
 // the next tile travels through registers, and a step costs one barrier.
 #pragma once
+#include "warptape/kernels/device/unroll.cuh"
 #include "warptape/kernels/matmul/matmul_finish.cuh"
 
 namespace wt {
@@ -104,10 +105,11 @@ __device__ __forceinline__ void multiply_tile(
       load_vector<4>(x[h], &a[p][Blocking<Side>::offset(ty, 4 * h)]);
       load_vector<4>(y[h], &b[p][Blocking<Side>::offset(tx, 4 * h)]);
     }
-#pragma unroll
-    for (int r = 0; r < kEach; ++r)
-#pragma unroll
+    WT_UNROLL
+    for (int r = 0; r < kEach; ++r) {
+      WT_UNROLL
       for (int c = 0; c < kEach; ++c) sum[r][c] += x[r / 4][r % 4] * y[c / 4][c % 4];
+    }
   }
 }
 

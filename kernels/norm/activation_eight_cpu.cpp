@@ -26,6 +26,8 @@ void activate_eight(Activation f, float* z) {
     values_of_eight<pw::Gelu>(z);
   else if (f == Activation::gelu_tanh)
     values_of_eight<pw::GeluTanh>(z);
+  else if (f == Activation::hardswish)
+    values_of_eight<pw::Hardswish>(z);
   else
     values_of_eight<pw::Silu>(z);
 }
@@ -34,6 +36,8 @@ void activation_gradient_eight(Activation f, float* gy, const float* z) {
     gradients_of_eight<pw::Gelu>(gy, z);
   else if (f == Activation::gelu_tanh)
     gradients_of_eight<pw::GeluTanh>(gy, z);
+  else if (f == Activation::hardswish)
+    gradients_of_eight<pw::Hardswish>(gy, z);
   else
     gradients_of_eight<pw::Silu>(gy, z);
 }

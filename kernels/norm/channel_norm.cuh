@@ -50,8 +50,9 @@ struct SmallCentre {
 
 // --- an activation behind the norm ---
 
-// y = f(z) of one element, and its gradient. relu has kernels of its own: behind a convolution it
-// is what networks have, and the others' formulas would cost its kernels registers.
+// y = f(z) of one element, and its gradient. relu has kernels of its own, and so have those that
+// are made of comparisons: behind a convolution they are what networks have, and the smooth ones'
+// formulas would cost their kernels registers.
 struct Relued {
   explicit Relued(Activation) {}
   template <class A>
@@ -63,21 +64,35 @@ struct Relued {
     return pw::Grad0<pw::Relu>().value(gy, z);  // z has the sign of its result
   }
 };
-struct Smooth {
+// Derived::apply(gradient, z or gy, z) picks the formula: the same way for all threads.
+template <class Derived>
+struct Picked {
   Activation f;
-  explicit Smooth(Activation which) : f(which) {}
+  explicit Picked(Activation which) : f(which) {}
   template <class A>
   __device__ __forceinline__ A value(A z) const {
-    A v[1] = {z};
-    activate(MatmulEpilogue{.activation = f}, v, v);
-    return v[0];
+    return static_cast<const Derived*>(this)->apply(false, z, z);
   }
   template <class A>
   __device__ __forceinline__ A gradient(A gy, A z) const {
-    A v[1] = {gy};
-    const A before[1] = {z};
-    activate(MatmulEpilogue{.activation = f, .gradient = true}, v, before);
-    return v[0];
+    return static_cast<const Derived*>(this)->apply(true, gy, z);
+  }
+};
+struct Bent : Picked<Bent> {
+  using Picked::Picked;
+  template <class A>
+  __device__ __forceinline__ A apply(bool gradient, A z, A saved) const {
+    if (f == Activation::relu6) return activated_by<pw::Relu6>(gradient, z, saved);
+    return activated_by<pw::Hardswish>(gradient, z, saved);
+  }
+};
+struct Smooth : Picked<Smooth> {
+  using Picked::Picked;
+  template <class A>
+  __device__ __forceinline__ A apply(bool gradient, A z, A saved) const {
+    if (f == Activation::gelu) return activated_by<pw::Gelu>(gradient, z, saved);
+    if (f == Activation::gelu_tanh) return activated_by<pw::GeluTanh>(gradient, z, saved);
+    return activated_by<pw::Silu>(gradient, z, saved);
   }
 };
 // Kernels take it, with what z is made of, behind their arguments; or nothing, and then they have
@@ -115,6 +130,8 @@ void with_activation(const Args& a, Call call) {
     call();
   else if (a.activation == Activation::relu)
     call(After<T, Relued>{weight, bias, Relued(a.activation)});
+  else if (a.activation == Activation::relu6 || a.activation == Activation::hardswish)
+    call(After<T, Bent>{weight, bias, Bent(a.activation)});
   else
     call(After<T, Smooth>{weight, bias, Smooth(a.activation)});
 }

@@ -8,7 +8,9 @@
 // for two sums in a graph, channels last, they have one that may add in any order; asked to repeat
 // itself (an attribute of a reduction) it does not compile.
 #include "warptape/kernels/channel_norm.h"
+#include "warptape/kernels/copy.h"
 #include "warptape/kernels/cuda/cudnn_variant.h"
+#include "warptape/kernels/run.h"
 
 namespace wt {
 namespace {
@@ -147,15 +149,22 @@ const char* why_not(const Problem& p, i64 groups) {
     if (p.axes.layout == Layout::none || layout_of(*v) != p.axes.layout)
       return "takes tensors without gaps in one order of their axes only";
   }
-  if (p.out.data == p.x.data || (p.gy && p.out.data == p.gy.data))
-    return "writes its result beside its operands only";
+  if (p.out.data == p.x.data) return "writes its result beside its operands only";
   if (const char* why = cudnn_why_not(p.axes.step())) return why;
   return cudnn_why_not();  // last: it looks for the library
 }
 
 template <class Args>
 void launch(const char* name, const Args& a, const Launch& l) {
-  const Problem p = problem_of(a);
+  Problem p = problem_of(a);
+  // gx in gy's memory: nothing says that an engine may write what it reads, so it reads a copy.
+  const bool in_place = p.gy && p.out.data == p.gy.data;
+  const CudnnWorkspace copy(l.device, in_place ? p.gy.bytes() : 0);
+  if (in_place) {
+    const View from = p.gy;
+    p.gy.data = copy.data();
+    run(CopyArgs{p.gy, from}, l);
+  }
   // Nothing is multiplied but element by element, so an engine has nothing to round to TF32 that
   // its note of tensor cores, which every engine that fuses steps has, could mean.
   CudnnCall call{.key = {name, {p.axes.type, p.axes.layout == Layout::planes}},

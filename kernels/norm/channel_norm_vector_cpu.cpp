@@ -21,6 +21,12 @@ struct ReluEight {
   WT_AVX2_HOT f32x8 value(f32x8 z) const { return z < 0.0f ? splat8(0) : z; }
   WT_AVX2_HOT f32x8 gradient(f32x8 gy, f32x8 z) const { return z <= 0.0f ? splat8(0) : gy; }
 };
+struct Relu6Eight {
+  WT_AVX2_HOT f32x8 value(f32x8 z) const { return z < 0.0f ? splat8(0) : z > 6.0f ? splat8(6) : z; }
+  WT_AVX2_HOT f32x8 gradient(f32x8 gy, f32x8 z) const {
+    return z <= 0.0f ? splat8(0) : z < 6.0f ? gy : splat8(0);
+  }
+};
 struct SmoothEight {
   Activation f;
   WT_AVX2_HOT f32x8 value(f32x8 z) const {
@@ -42,6 +48,8 @@ void with_activation(Activation f, const Call& call) {
     call(NoActivation{});
   else if (f == Activation::relu)
     call(ReluEight{});
+  else if (f == Activation::relu6)
+    call(Relu6Eight{});
   else
     call(SmoothEight{f});
 }

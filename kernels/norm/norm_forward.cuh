@@ -225,7 +225,8 @@ __device__ __forceinline__ void block_row(const NormForwardRows<T, Scale, Add>& 
         auto v = again(p, i);
         float weight[kPerPack<T>], bias[kPerPack<T>];
         load_parameter(weight, at_or_null(a.weight, i), 1);
-        if constexpr (a.kBias) load_parameter(bias, at_or_null(a.bias, i), 0);
+        if constexpr (std::decay_t<decltype(a)>::kBias)
+          load_parameter(bias, at_or_null(a.bias, i), 0);
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) {
           const float h = s.h(float(v.v[j])) * weight[j];

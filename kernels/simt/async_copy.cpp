@@ -64,7 +64,7 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-void exec_cp_async(void* to, const void* from, int bytes, int source_bytes, Loc here) {
+WT_API void exec_cp_async(void* to, const void* from, int bytes, int source_bytes, Loc here) {
   Exec& x = exec();
   AsyncCopies& copies = x.copies;
   char* const p = static_cast<char*>(to);
@@ -78,14 +78,14 @@ void exec_cp_async(void* to, const void* from, int bytes, int source_bytes, Loc 
   mine.queue.push_back({p, q, bytes, source_bytes, mine.group, here, false});
 }
 
-void exec_cp_async_commit() {
+WT_API void exec_cp_async_commit() {
   Exec& x = exec();
   if (x.copies.threads.size() < x.n) x.copies.threads.resize(x.n);
   x.copies.used = true;
   ++x.copies.threads[x.cur].group;
 }
 
-void exec_cp_async_wait(unsigned groups_left) {
+WT_API void exec_cp_async_wait(unsigned groups_left) {
   Exec& x = exec();
   if (!x.copies.used || x.copies.threads.size() < x.n) return;
   ThreadCopies& mine = x.copies.threads[x.cur];

@@ -6,6 +6,7 @@
 // are excused (PTX rule), except for operations that need the whole warp.
 #include <cstring>
 
+#include "warptape/kernels/simt/access_counter.h"
 #include "warptape/kernels/simt/mma.h"
 #include "warptape/kernels/simt/scheduler.h"
 
@@ -130,6 +131,9 @@ void complete_ldmatrix(Exec& x, unsigned w, unsigned op, const Loc* here) {
 
 WT_FN void complete(Exec& x, unsigned w, const Group& g, unsigned lanes, const Loc* here) {
   Warp& warp = x.warps[w];
+  if (counting) [[unlikely]]
+    count_exchange(w, lanes, g.op,
+                   here ? *here : parked_at(x, w * 32 + unsigned(__builtin_ctz(lanes))));
   switch (Wait(g.op >> 4)) {
     case Wait::shfl:
       complete_shfl(x, w, lanes, g, here);
@@ -149,6 +153,14 @@ WT_FN void complete(Exec& x, unsigned w, const Group& g, unsigned lanes, const L
     case Wait::ldmatrix:
       complete_ldmatrix(x, w, g.op, here);
       break;
+    case Wait::butterfly: {
+      if (!g.uniform) [[unlikely]]
+        fail_different(x, g.op, *here, g);
+      void* values[32];
+      for (unsigned i = 0; i < 32; ++i) values[i] = reinterpret_cast<void*>(warp.in[i]);
+      warp.all(values);
+      break;
+    }
     default:
       break;
   }
@@ -243,28 +255,35 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-uint64_t exec_shfl(unsigned spec, unsigned mask, uint64_t bits, Loc here) {
+WT_API uint64_t exec_shfl(unsigned spec, unsigned mask, uint64_t bits, Loc here) {
   Exec& x = exec();
   collective(x, wait_op(Wait::shfl, spec & 7), mask, spec, bits, here);
   return x.warps[x.cur / 32].out[x.cur % 32];
 }
 
-unsigned exec_vote(VoteKind kind, unsigned mask, unsigned predicate, Loc here) {
+WT_API unsigned exec_vote(VoteKind kind, unsigned mask, unsigned predicate, Loc here) {
   Exec& x = exec();
   collective(x, wait_op(Wait::vote, unsigned(kind)), mask, 0, predicate, here);
   return unsigned(x.warps[x.cur / 32].out[x.cur % 32]);
 }
 
-void exec_syncwarp(unsigned mask, Loc here) {
+WT_API void exec_syncwarp(unsigned mask, Loc here) {
   collective(exec(), wait_op(Wait::syncwarp), mask, 0, 0, here);
 }
 
-void exec_mma_m16n8k16(bool bf16, float* d, const uint32_t* a, const uint32_t* b, Loc here) {
+WT_API void exec_mma_m16n8k16(bool bf16, float* d, const uint32_t* a, const uint32_t* b, Loc here) {
   const MmaLane lane{d, a, b};
   collective(exec(), wait_op(Wait::mma, bf16), kFull, 0, reinterpret_cast<uint64_t>(&lane), here);
 }
 
-void exec_ldmatrix(unsigned count, bool transposed, uint32_t* r, const void* row, Loc here) {
+WT_API void exec_warp(void* value, void (*all)(void* const* values), Loc here) {
+  Exec& x = exec();
+  x.warps[x.cur / 32].all = all;
+  collective(x, wait_op(Wait::butterfly), kFull, uint32_t(reinterpret_cast<uintptr_t>(all)),
+             reinterpret_cast<uint64_t>(value), here);
+}
+
+WT_API void exec_ldmatrix(unsigned count, bool transposed, uint32_t* r, const void* row, Loc here) {
   const LdmatrixLane lane{r, row};
   collective(exec(), wait_op(Wait::ldmatrix, count << 1 | transposed), kFull, 0,
              reinterpret_cast<uint64_t>(&lane), here);

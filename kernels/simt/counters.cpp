@@ -48,6 +48,9 @@ struct Instruction {
 struct Kernel {
   SimtKernelCounts sum;
   std::vector<Instruction> instructions;
+  std::map<std::tuple<const char*, unsigned, unsigned>, uint64_t> waits;  // file, line, operation
+  // Of the first block, since its last barrier.
+  std::vector<SimtWarpWork> phase;
   // Of the place and what is done there: an index above.
   std::map<std::tuple<const void*, const char*, unsigned, Touch, bool, size_t>, size_t> index;
 };
@@ -113,11 +116,28 @@ void add_wavefronts(const Request& r, size_t bytes, bool atomic, SimtAccess& sum
   }
 }
 
+SimtRequest drawn(const Request& r, bool shared) {
+  SimtRequest out{.lanes = r.lanes};
+  uint64_t base = ~uint64_t(0);
+  for (unsigned rest = r.lanes; rest; rest &= rest - 1)
+    base = std::min(base, r.address[__builtin_ctz(rest)] / kSector * kSector);
+  if (shared) base = reinterpret_cast<uintptr_t>(exec().shared);
+  for (unsigned rest = r.lanes; rest; rest &= rest - 1) {
+    const unsigned lane = unsigned(__builtin_ctz(rest));
+    out.offset[lane] = r.address[lane] - base;
+  }
+  return out;
+}
+
 void evaluate(Instruction& in) {
   Counter& c = *counter;
   const bool atomic = in.kind == Touch::atomic;
-  for (std::vector<Request>& warp : in.warps) {
+  for (size_t w = 0; w < in.warps.size(); ++w) {
+    std::vector<Request>& warp = in.warps[w];
+    if (w < c.now->phase.size())
+      (in.shared ? c.now->phase[w].shared : c.now->phase[w].device) += uint32_t(warp.size());
     for (const Request& r : warp) {
+      if (in.sum.requests == 0) in.sum.first = drawn(r, in.shared);
       ++in.sum.requests;
       in.sum.lanes += unsigned(__builtin_popcount(r.lanes));
       if (in.shared)
@@ -138,6 +158,7 @@ void evaluate_all() {
 }  // namespace
 
 void count_grid_begin() {
+  if (stepping) record_grid_begin();
   Counter& c = *counter;
   const GridLaunch& g = *exec().grid;
   const std::string title = kernel_title(g);
@@ -148,23 +169,62 @@ void count_grid_begin() {
   }
   c.now = &c.kernels[at->second];
   c.last_code = nullptr;
-  ++c.now->sum.launches;
+  if (++c.now->sum.launches > 1) return;
+  c.now->sum.grid = {g.grid.x, g.grid.y, g.grid.z};
+  c.now->sum.block = {g.block.x, g.block.y, g.block.z};
 }
 
-void count_block_begin(unsigned threads) {
+namespace {
+
+// Ends the phase of the first block, if that is the one that runs.
+void end_phase(const std::string& barrier) {
+  Kernel& k = *counter->now;
+  if (k.phase.empty()) return;
+  if (++k.sum.all_phases <= kSimtPhases) k.sum.phases.push_back({k.phase, barrier});
+  std::fill(k.phase.begin(), k.phase.end(), SimtWarpWork{});
+}
+
+void end_block() {
   evaluate_all();
-  ++counter->now->sum.blocks;
-  counter->now->sum.threads += threads;
+  Kernel& k = *counter->now;
+  if (k.phase.empty()) return;
+  const bool idle = std::none_of(k.phase.begin(), k.phase.end(),
+                                 [](const SimtWarpWork& w) { return w.all() > 0; });
+  if (!idle) end_phase("");
+  k.phase.clear();
+}
+
+}  // namespace
+
+void count_block_begin(unsigned threads) {
+  if (stepping) record_block_begin();
+  end_block();
+  Kernel& k = *counter->now;
+  if (k.sum.blocks++ == 0) k.phase.resize((threads + 31) / 32);
+  k.sum.threads += threads;
 }
 
 void count_barrier() {
+  if (stepping) record_barrier();
   evaluate_all();
-  ++counter->now->sum.barriers;
+  Kernel& k = *counter->now;
+  const Exec& x = exec();
+  ++k.sum.barriers;
+  k.waits[{x.bar_at.file, x.bar_at.line, x.bar_op}] += x.warps_used;
+  end_phase(at(x.bar_at));
+}
+
+void count_exchange(unsigned warp, uint32_t lanes, unsigned op, Loc at) {
+  if (stepping) record_exchange(warp, lanes, op, at);
+  Kernel& k = *counter->now;
+  ++k.waits[{at.file, at.line, op}];
+  if (warp < k.phase.size()) ++k.phase[warp].exchanges;
 }
 
 void count_grid_end() {
+  if (stepping) record_grid_end();
   Counter& c = *counter;
-  evaluate_all();
+  end_block();
   c.now->sum.read += c.read.size() * kSector;
   c.now->sum.written += c.written.size() * kSector;
   c.read.clear();
@@ -173,8 +233,12 @@ void count_grid_end() {
 
 void count_access(unsigned thread, const void* p, size_t bytes, Touch kind, bool shared,
                   const CountedPlace& place) {
+  if (stepping) record_access(thread, p, bytes, kind, shared, place);
   Counter& c = *counter;
   Kernel& k = *c.now;
+  if (shared)  // a block's arrays are known while it runs
+    k.sum.shared_bytes =
+        std::max<uint64_t>(k.sum.shared_bytes, exec().static_bytes + exec().grid->shared_bytes);
   const auto same = [&](const Instruction& in) {
     return in.kind == kind && in.shared == shared && in.bytes == bytes;
   };
@@ -204,27 +268,36 @@ namespace {
 
 SimtAccess finished(const Instruction& in, const std::vector<std::string>& where) {
   SimtAccess a = in.sum;
-  a.kind = in.kind == Touch::read    ? SimtAccess::Kind::load
-           : in.kind == Touch::write ? SimtAccess::Kind::store
-                                     : SimtAccess::Kind::atomic;
+  a.kind = in.kind == Touch::read     ? SimtAccess::Kind::load
+           : in.kind == Touch::atomic ? SimtAccess::Kind::atomic
+                                      : SimtAccess::Kind::store;
   a.shared = in.shared;
   a.bytes = unsigned(in.bytes);
   a.where = where;
   return a;
 }
 
-SimtKernelCounts finished(Kernel& k) {
+std::vector<std::vector<std::string>> places_of(const std::vector<Instruction>& all) {
   std::vector<const void*> codes;
-  for (const Instruction& in : k.instructions) codes.push_back(in.code);
-  const std::vector<std::vector<std::string>> where = source_frames(codes);
-  for (size_t i = 0; i < k.instructions.size(); ++i) {
-    const Instruction& in = k.instructions[i];
-    if (in.sum.requests == 0) continue;
-    k.sum.accesses.push_back(finished(
-        in, in.code ? where[i] : std::vector<std::string>{strf("%s:%u", in.at.file, in.at.line)}));
-  }
+  for (const Instruction& in : all) codes.push_back(in.code);
+  std::vector<std::vector<std::string>> where = source_frames(codes);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].code) where[i] = {strf("%s:%u", all[i].at.file, all[i].at.line)};
+  return where;
+}
+
+SimtKernelCounts finished(Kernel& k, bool with_lines) {
+  std::vector<std::vector<std::string>> where(k.instructions.size());
+  if (with_lines) where = places_of(k.instructions);
+  for (size_t i = 0; i < k.instructions.size(); ++i)
+    if (k.instructions[i].sum.requests > 0)
+      k.sum.accesses.push_back(finished(k.instructions[i], where[i]));
   std::stable_sort(k.sum.accesses.begin(), k.sum.accesses.end(),
                    [](const SimtAccess& a, const SimtAccess& b) { return a.where < b.where; });
+  for (const auto& [place, warps] : k.waits) {
+    const auto& [file, line, op] = place;
+    k.sum.waits.push_back({op_name(op), strf("%s:%u", file, line), warps});
+  }
   return std::move(k.sum);
 }
 
@@ -270,14 +343,14 @@ void simt_start_counting() {
   counting = true;
 }
 
-std::vector<SimtKernelCounts> simt_stop_counting() {
+std::vector<SimtKernelCounts> simt_stop_counting(bool with_lines) {
   using namespace simt_runtime;
   const SimtUnprotect nothing_queued;
   const std::lock_guard lock(counter_mutex);
   counting = false;
   std::vector<SimtKernelCounts> all;
   if (!counter) return all;
-  for (Kernel& k : counter->kernels) all.push_back(finished(k));
+  for (Kernel& k : counter->kernels) all.push_back(finished(k, with_lines));
   delete counter;
   counter = nullptr;
   return all;

@@ -1,8 +1,9 @@
 // Host-side control of the simt device: schedule options, statistics, device memory.
 //
-// The executor runs each thread of a block as a fiber on the calling OS thread; a launch returns
-// when its grid has run, or (SimtStreams::lazy) when it is queued. Several OS threads may launch at
-// the same time. docs/simt.md has the page.
+// The executor runs the threads of a block as fibers of one OS thread, and the blocks of a large
+// grid on up to num_threads() of them; a launch returns when its grid has run, or
+// (SimtStreams::lazy) when it is queued. Several OS threads may launch at the same time.
+// docs/simt.md has the page.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,7 @@ WT_API void set_simt_streams(SimtStreams mode, uint64_t seed = 1);
 // How the kernels of this program were compiled: "plain", "asan" or "race".
 WT_API const char* simt_flavour();
 
-// Counters of the calling OS thread since it started.
+// Counters of what the calling OS thread launched since it started.
 struct SimtStats {
   uint64_t launches = 0, blocks = 0, threads = 0, switches = 0, barriers = 0, collectives = 0;
 };

@@ -76,6 +76,37 @@ WT_FN T __shfl_xor_sync(unsigned mask, T v, int lanes, int width = 32, Loc at = 
   return shfl_bits(ShflKind::bfly, mask, v, unsigned(lanes), width, at);
 }
 
+// A sanitizer and the counters see every shuffle. Where nobody looks, a butterfly of reductions is
+// one operation of the executor.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WT_WHOLE_BUTTERFLIES
+
+template <class T, class Op>
+struct ButterflyLane {
+  T v;
+  Op op;
+};
+template <int Width, class T, class Op>
+void all_lanes_butterfly(void* const* values) {
+  using Lane = ButterflyLane<T, Op>;
+  T now[32], next[32];
+  for (int i = 0; i < 32; ++i) now[i] = static_cast<const Lane*>(values[i])->v;
+  for (int lanes = Width / 2; lanes > 0; lanes /= 2) {
+    for (int i = 0; i < 32; ++i)
+      next[i] = static_cast<const Lane*>(values[i])->op(now[i], now[i ^ lanes]);
+    for (int i = 0; i < 32; ++i) now[i] = next[i];
+  }
+  for (int i = 0; i < 32; ++i) static_cast<Lane*>(values[i])->v = now[i];
+}
+// What v = op(v, __shfl_xor_sync(all, v, d)) for d = Width / 2, ..., 2, 1 comes to, bit for bit.
+template <int Width, class T, class Op>
+WT_FN T warp_butterfly(T v, Op op, Loc at = Loc::current()) {
+  ButterflyLane<T, Op> lane{v, op};
+  exec_warp(&lane, all_lanes_butterfly<Width, T, Op>, at);
+  return lane.v;
+}
+#endif
+
 // d += A * B with A 16x16 row-major, B 16x8 column-major fragments of T = __half or __nv_bfloat16,
 // accumulated in float. Fragment layouts: PTX ISA, mma.m16n8k16. All 32 lanes take part.
 template <class T>

@@ -27,11 +27,17 @@ unsigned exec_vote(VoteKind kind, unsigned mask, unsigned predicate, Loc at);
 unsigned exec_activemask();
 void exec_mma_m16n8k16(bool bf16, float* d, const uint32_t* a, const uint32_t* b, Loc at);
 void exec_ldmatrix(unsigned count, bool transposed, uint32_t* r, const void* row, Loc at);
+// All 32 lanes give a value; the last one to arrive calls `all` with every lane's: one wait where
+// the shuffles of a reduction are five.
+void exec_warp(void* value, void (*all)(void* const* values), Loc at);
 void* exec_shared(const SharedSite& site, size_t bytes, size_t align);
 void* exec_dyn_shared();
 void exec_fence();
 // A poll that failed (CAS, nanosleep): other threads run; too many without progress is a livelock.
 void exec_poll(Loc at);
+// Before an atomic of `p`, whose order among blocks can be seen in its results: waits until the
+// blocks before this one are done, where other OS threads run them. Shared memory needs no wait.
+void exec_in_turn(const void* p);
 [[noreturn]] void exec_misaligned(const void* p, size_t bytes, bool write, Loc at);
 [[noreturn]] void exec_trap(Loc at);
 

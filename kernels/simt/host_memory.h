@@ -65,6 +65,7 @@ using AtomicBits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsign
 template <class T, class F>
 WT_FN T atomic_update(T* p, F next) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are 4 or 8 bytes");
+  exec_in_turn(p);
   using U = AtomicBits<T>;
   U* q = reinterpret_cast<U*>(p);
   U old = __atomic_load_n(q, __ATOMIC_RELAXED);
@@ -85,10 +86,12 @@ template <class T>
 concept AtomicNumber = std::is_arithmetic_v<T>;
 template <class T>
 requires AtomicNumber<T> WT_FN T atomicAdd(T* p, std::type_identity_t<T> v) {
-  if constexpr (AtomicInteger<T>)
+  if constexpr (AtomicInteger<T>) {
+    exec_in_turn(p);
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
-  else
+  } else {
     return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(o + v); });
+  }
 }
 WT_ATOMIC(atomicSub, AtomicInteger, o - v)
 WT_ATOMIC(atomicMin, AtomicInteger, v < o ? v : o)
@@ -114,6 +117,7 @@ WT_FN T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T
                   Loc at = Loc::current()) {
   using U = AtomicBits<T>;
   static_assert(sizeof(T) == sizeof(U));
+  exec_in_turn(p);
   U old = __builtin_bit_cast(U, expected);
   if (!__atomic_compare_exchange_n(reinterpret_cast<U*>(p), &old, __builtin_bit_cast(U, v), false,
                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))

@@ -149,7 +149,7 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-void exec_mbarrier_init(void* barrier, unsigned arrivals, Loc here) {
+WT_API void exec_mbarrier_init(void* barrier, unsigned arrivals, Loc here) {
   Exec& x = exec();
   AsyncUnits& u = async_units(x);
   char* const p = static_cast<char*>(barrier);
@@ -177,11 +177,11 @@ void exec_mbarrier_init(void* barrier, unsigned arrivals, Loc here) {
   u.barriers.push_back(b);
 }
 
-void exec_mbarrier_init_fence() {
+WT_API void exec_mbarrier_init_fence() {
   for (MbarrierState& b : async_units(exec()).barriers) b.fenced = true;
 }
 
-void exec_mbarrier_arrive(void* barrier, unsigned bytes, bool arrives, Loc here) {
+WT_API void exec_mbarrier_arrive(void* barrier, unsigned bytes, bool arrives, Loc here) {
   Exec& x = exec();
   MbarrierState& b =
       find_barrier(x, barrier, arrives ? "mbarrier_arrive" : "mbarrier_expect", here);
@@ -197,7 +197,7 @@ void exec_mbarrier_arrive(void* barrier, unsigned bytes, bool arrives, Loc here)
   barrier_advanced(x, b);
 }
 
-bool exec_mbarrier_try_wait(void* barrier, unsigned parity, Loc here) {
+WT_API bool exec_mbarrier_try_wait(void* barrier, unsigned parity, Loc here) {
   Exec& x = exec();
   MbarrierState* b = &find_barrier(x, barrier, "mbarrier_try_wait", here);
   touch_barrier(x, *b, false, here);
@@ -214,7 +214,7 @@ bool exec_mbarrier_try_wait(void* barrier, unsigned parity, Loc here) {
   return true;
 }
 
-void exec_mbarrier_wait(void* barrier, unsigned parity, Loc here) {
+WT_API void exec_mbarrier_wait(void* barrier, unsigned parity, Loc here) {
   Exec& x = exec();
   MbarrierState& b = find_barrier(x, barrier, "mbarrier_wait", here);
   touch_barrier(x, b, false, here);

@@ -20,6 +20,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "warptape/kernels/simt/access_counter.h"
 #include "warptape/kernels/simt/race_clocks.h"
@@ -387,8 +388,8 @@ void copy_access(unsigned thread, const char* to, size_t bytes, const char* from
   Checker& c = checker();
   Checker::Instruction instruction;
   instruction.site = c.site(at);
-  if (source_bytes) c.access(thread, from, source_bytes, Touch::read, instruction);
-  c.access(thread, to, bytes, Touch::copy, instruction);
+  if (source_bytes) c.access(thread, from, source_bytes, Touch::read, instruction, at);
+  c.access(thread, to, bytes, Touch::copy, instruction, at);
 }
 void copy_begin(unsigned thread, const char* to, size_t bytes, const char* from,
                 size_t source_bytes, Loc at) {
@@ -404,7 +405,9 @@ void copy_end(unsigned thread, const char* to, size_t bytes, const char* from, s
   Checker& c = checker();
   for (size_t i = 0; i < bytes; i += 4) *c.copy_words(to + i) = Access{};
   --c.copies_under_way;
+  const bool counts = std::exchange(counting, false);  // it was counted when it was asked for
   copy_access(thread, to, bytes, from, source_bytes, at);
+  counting = counts;
 }
 
 // --- mbarriers ---

@@ -81,6 +81,8 @@ const char* op_name(unsigned op) {
       return "mma_m16n8k16";
     case Wait::ldmatrix:
       return "ldmatrix";
+    case Wait::butterfly:
+      return "a reduction of the warp";
     case Wait::poll:
       return "a poll";
     case Wait::mbarrier:
@@ -219,12 +221,17 @@ bool says_something(const std::string& line) {
   return true;
 }
 
+// What can still be looked up where this process may start no other.
+std::string address_text(const Module& m, uintptr_t code) {
+  return strf("%s+0x%zx", base_name(m.path), size_t(code - m.base));
+}
+
 std::string look_up_line(const void* code) {
   Module m{reinterpret_cast<uintptr_t>(code)};
   if (!dl_iterate_phdr(find_module, &m)) return "?";
   for (const std::string& line : lines_of(run_addr2line(m, {m.code})))
     if (says_something(line)) return base_name(line.c_str());
-  return strf("%s+0x%zx", base_name(m.path), size_t(m.code - m.base));
+  return address_text(m, m.code);
 }
 
 }  // namespace
@@ -243,8 +250,11 @@ std::vector<std::vector<std::string>> source_frames(const std::vector<const void
     std::vector<uintptr_t> addresses;
     for (const size_t i : members) addresses.push_back(reinterpret_cast<uintptr_t>(codes[i]) - 1);
     addresses.push_back(addresses.back());  // at least two, which are told apart
+    const std::string text = run_addr2line(m, addresses);
+    for (size_t i = 0; text.empty() && i < members.size(); ++i)
+      frames[members[i]] = {address_text(m, addresses[i])};
     size_t at = 0;
-    for (const std::string& line : lines_of(run_addr2line(m, addresses))) {
+    for (const std::string& line : lines_of(text)) {
       if (line.starts_with("0x"))
         ++at;
       else if (at <= members.size() && at > 0 && says_something(line))

@@ -84,7 +84,7 @@ struct ArenaOpen {
 // again, because others (test frameworks) set and restore handlers of their own.
 void ensure_fault_handler();
 
-// --- Launches (scheduler.cpp) ---
+// --- Launches (grid.cpp) ---
 // Runs a grid now, on this OS thread. Throws KernelError.
 void run_launch(const GridLaunch& g, const SimtOptions& options);
 std::string kernel_title(const GridLaunch& g);  // "softmax<256> [softmax]"

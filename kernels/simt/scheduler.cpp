@@ -1,4 +1,4 @@
-// Runs grids: blocks one after the other, the threads of a block as fibers.
+// The threads of a block, as fibers on one OS thread.
 //
 // Lazy fibers: a fiber runs CUDA threads to completion one after the other; only a thread that has
 // to wait keeps its fiber, and the next thread starts on another. A kernel without synchronisation
@@ -9,14 +9,13 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <mutex>
-#include <utility>
 
-#include "warptape/core/philox.h"
 #include "warptape/kernels/simt/queues.h"
 
-__thread wt::uint3 threadIdx, blockIdx;
-__thread wt_index_dims blockDim, gridDim;
+// Exported, as the functions that kernels call (exec_x): a program may load kernels
+// (WT_KERNEL_FILE).
+WT_API __thread wt::uint3 threadIdx, blockIdx;
+WT_API __thread wt_index_dims blockDim, gridDim;
 
 #if !defined(__x86_64__)
 #error "kernels/simt/scheduler.cpp: the fiber switch is written for x86-64"
@@ -61,7 +60,6 @@ const RaceHooks* race_hooks = nullptr;
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr uint64_t kHandlerPeriod = 200'000;  // cycles
 constexpr size_t kStackBytes = 64 * 1024, kStackBytesAsan = 256 * 1024;
 
 // The Exec of this OS thread, destroyed with it.
@@ -191,6 +189,13 @@ Fiber* new_fiber(Exec& x) {
   return f;
 }
 
+}  // namespace
+
+Exec& own_exec() {
+  if (!current_exec) current_exec = owner.exec = new Exec;
+  return *current_exec;
+}
+
 void reset_fibers(Exec& x) {
   x.free_fibers = nullptr;
   for (size_t i = x.fibers.size(); i-- > 0;) {
@@ -199,139 +204,6 @@ void reset_fibers(Exec& x) {
     f->next_free = x.free_fibers;
     x.free_fibers = f;
   }
-}
-
-// --- Blocks ---
-
-void set_block_shape(Exec& x, dim3 d) {
-  ::blockDim = {{d.x, d.y, d.z}};
-  x.n = d.x * d.y * d.z;
-  x.warps_used = (x.n + 31) / 32;
-  if (x.block_dim.x == d.x && x.block_dim.y == d.y && x.block_dim.z == d.z) return;
-  x.block_dim = d;
-  unsigned i = 0;
-  for (unsigned z = 0; z < d.z; ++z)
-    for (unsigned y = 0; y < d.y; ++y)
-      for (unsigned c = 0; c < d.x; ++c) x.tid[i++] = {c, y, z};
-}
-
-void run_block(Exec& x, uint64_t linear) {
-  const GridLaunch& g = *x.grid;
-  ::blockIdx = {unsigned(linear % g.grid.x), unsigned(linear / g.grid.x % g.grid.y),
-                unsigned(linear / (uint64_t(g.grid.x) * g.grid.y))};
-  const unsigned tail = x.n % 32;
-  for (unsigned w = 0; w < x.warps_used; ++w) {
-    x.ready[w] = ~0u;
-    x.bar_wait[w] = 0;
-    x.warps[w].exited = x.warps[w].pending = 0;
-    for (Group& group : x.warps[w].groups) group.arrived = 0;
-  }
-  if (tail) {
-    x.ready[x.warps_used - 1] = (1u << tail) - 1;
-    x.warps[x.warps_used - 1].exited = ~0u << tail;
-  }
-  x.ready_warps = x.warps_used == 32 ? ~0u : (1u << x.warps_used) - 1;
-  x.live = x.n;
-  x.bar_arrived = x.pending_groups = 0;
-  x.vote_count = 0;
-  x.spins = 0;
-  std::memset(x.sp, 0, x.n * sizeof(void*));
-  if (x.order == SimtOrder::random) x.rng = (x.seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
-  x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
-  begin_shared(x, g.shared_bytes);
-  if (x.copies.used) begin_copies(x);
-  if (x.units) begin_units(x);
-  if (race_hooks)
-    race_hooks->block_begin({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}, x.n, x.shared,
-                            kSharedArena);
-  ++x.stats.blocks;
-  x.stats.threads += x.n;
-
-  const unsigned first = unsigned(pick(x));
-  set_current(x, first);
-  void* sp = start_fiber(x, first);
-  x.running = true;
-  if (x.asan)
-    __sanitizer_start_switch_fiber(&x.main_fake, x.fiber[first]->low, x.fiber[first]->size);
-  wt_fiber_switch(&x.main_sp, sp, nullptr, 0);
-  if (x.asan) __sanitizer_finish_switch_fiber(x.main_fake, nullptr, nullptr);
-  x.running = false;
-  if (x.units) finish_units(x);
-  finish_shared(x);
-}
-
-void check_pointers(const GridLaunch& g) {
-  for (int i = 0; i < g.pointer_count; ++i)
-    if (g.pointers[i] && !device_pointer(g.pointers[i])) [[unlikely]]
-      throw KernelError(
-          strf("%s: argument %d is %p, which is not device memory of simt (a host "
-               "pointer, or memory already freed)",
-               kernel_title(g).c_str(), g.pointer_args[i], g.pointers[i]));
-}
-
-// A permutation of 0..n-1 that needs no memory: each step is one-to-one on the numbers below the
-// next power of two, and what lands at n or above takes steps until it lands below.
-class ShuffledBlocks {
- public:
-  ShuffledBlocks(uint64_t n, uint64_t seed)
-      : n_(n), mask_(n > 1 ? ~uint64_t(0) >> __builtin_clzll(n - 1) : 0) {
-    half_ = (__builtin_popcountll(mask_) + 1) / 2;
-    for (uint64_t& key : keys_) key = mix64(++seed);
-  }
-  uint64_t operator[](uint64_t k) const {
-    do {
-      for (const uint64_t key : keys_) {
-        k = (k * 0x9e3779b97f4a7c15ull + key) & mask_;
-        k ^= k >> half_;
-      }
-    } while (k >= n_);
-    return k;
-  }
-
- private:
-  uint64_t n_, mask_, keys_[4];
-  int half_;
-};
-
-void run_blocks(Exec& x, const GridLaunch& g) {
-  const uint64_t blocks = uint64_t(g.grid.x) * g.grid.y * g.grid.z;
-  const ShuffledBlocks shuffled(blocks, x.seed);
-  for (uint64_t k = 0; k < blocks; ++k) {
-    run_block(x, x.order == SimtOrder::forward   ? k
-                 : x.order == SimtOrder::reverse ? blocks - 1 - k
-                                                 : shuffled[k]);
-    if (!x.failed) continue;
-    reset_fibers(x);
-    x.failed = false;
-    if (x.fault_code) x.error += " at " + source_line(std::exchange(x.fault_code, nullptr));
-    throw KernelError(kernel_title(g) + ": " + x.error);
-  }
-}
-
-// The race checker keeps one history of accesses for the program: grids run one at a time.
-std::mutex race_mutex;
-
-void run_grid(Exec& x, const GridLaunch& g) {
-  const ArenaOpen open;
-  if (!race_hooks) return run_blocks(x, g);
-  const std::lock_guard lock(race_mutex);
-  race_hooks->grid_begin();
-  try {
-    run_blocks(x, g);
-  } catch (const KernelError& e) {
-    const std::string races = race_hooks->grid_end();
-    if (races.empty()) throw;
-    throw KernelError(kernel_title(g) + ": " + races + "\n  and then " + e.what());
-  }
-  const std::string races = race_hooks->grid_end();
-  if (!races.empty()) throw KernelError(kernel_title(g) + ": " + races);
-}
-
-}  // namespace
-
-std::string kernel_title(const GridLaunch& g) {
-  const std::string name = kernel_name(g.kernel);
-  return g.op ? strf("%s [%s]", name.c_str(), g.op) : name;
 }
 
 bool inside_kernel() { return current_exec && current_exec->running; }
@@ -409,43 +281,22 @@ int pick_random(Exec& x) {
   return take_ready(x, w, unsigned(__builtin_ctz(lanes)));
 }
 
-void run_launch(const GridLaunch& g, const SimtOptions& options) {
-  if (!current_exec) current_exec = owner.exec = new Exec;
-  Exec& x = *current_exec;
-  // Others set and restore handlers too, but looking costs as much as a small launch.
-  if (const uint64_t now = __builtin_ia32_rdtsc(); now - x.handler_checked > kHandlerPeriod) {
-    x.handler_checked = now;
-    ensure_fault_handler();
-  }
-  ++x.stats.launches;
-  x.grid = &g;
-  x.entry = g.entry;
-  x.body = g.body;
-  x.order = options.order;
-  x.seed = options.seed;
-  x.strict = options.strict;
-  x.spin_limit = options.spin_limit;
-  ::gridDim = {{g.grid.x, g.grid.y, g.grid.z}};
-  set_block_shape(x, g.block);
-  run_grid(x, g);
-}
-
 }  // namespace simt_runtime
 
 inline namespace simt {
 
 using namespace simt_runtime;
 
-void exec_barrier(Loc here) { barrier(exec(), wait_op(Wait::barrier), here); }
+WT_API void exec_barrier(Loc here) { barrier(exec(), wait_op(Wait::barrier), here); }
 
-int exec_barrier_vote(BarrierKind kind, int predicate, Loc here) {
+WT_API int exec_barrier_vote(BarrierKind kind, int predicate, Loc here) {
   Exec& x = exec();
   x.vote_count += predicate != 0;
   barrier(x, wait_op(Wait::barrier_vote, unsigned(kind)), here);
   return x.vote_result;
 }
 
-void exec_poll(Loc here) {
+WT_API void exec_poll(Loc here) {
   Exec& x = exec();
   if (++x.spins > x.spin_limit)
     WT_FAIL(x, "livelock: %llu polls without progress; %s polls at %s",
@@ -464,35 +315,24 @@ void exec_poll(Loc here) {
   if (unsigned(to) != me) switch_to(x, me, unsigned(to), here, wait_op(Wait::poll));
 }
 
-unsigned exec_activemask() {
+WT_API unsigned exec_activemask() {
   Exec& x = exec();
   return ~x.warps[x.cur / 32].exited;
 }
 
-void exec_fence() {
+WT_API void exec_fence() {
   if (race_hooks) race_hooks->fence();
 }
 
-void exec_misaligned(const void* p, size_t bytes, bool write, Loc here) {
+WT_API void exec_misaligned(const void* p, size_t bytes, bool write, Loc here) {
   Exec& x = exec();
   WT_FAIL(x, "misaligned %s at %s: %s accesses %zu bytes at %p", write ? "vstore" : "vload",
           at(here).c_str(), thread_text(x, x.cur).c_str(), bytes, p);
 }
 
-void exec_trap(Loc here) {
+WT_API void exec_trap(Loc here) {
   Exec& x = exec();
   WT_FAIL(x, "__trap() at %s in %s", at(here).c_str(), thread_text(x, x.cur).c_str());
-}
-
-void exec_launch(const GridLaunch& g) {
-  const SimtOptions& options = simt_options();
-  if (inside_kernel()) throw InternalError("simt: a kernel launched a kernel");
-  check_pointers(g);
-  if (recording()) [[unlikely]]
-    return record(g);
-  if (lazy()) [[unlikely]]
-    return queue_launch(g, options);
-  run_launch(g, options);
 }
 
 }  // namespace simt

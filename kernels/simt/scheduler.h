@@ -1,6 +1,6 @@
 // Internals of the scheduler: the state of the block that runs and the hot path that parks one CUDA
-// thread and resumes another. Compiled into scheduler.cpp and collectives.cpp only, never
-// instrumented; every function on the hot path is forced inline (a call costs as much as a switch).
+// thread and resumes another. Never instrumented; every function on the hot path is forced inline
+// (a call costs as much as a switch).
 #pragma once
 #include <vector>
 
@@ -23,6 +23,7 @@ enum class Wait : unsigned {
   syncwarp,
   mma,
   ldmatrix,
+  butterfly,
   poll,
   mbarrier,
   wgmma
@@ -57,6 +58,7 @@ struct Warp {
   Group groups[4];
   uint32_t spec[32];  // operation code; for shuffles also lane argument and width
   uint64_t in[32], out[32];
+  void (*all)(void* const*);  // of a butterfly
 };
 
 struct SharedArray {
@@ -85,6 +87,7 @@ struct AsyncCopies {
 };
 
 struct AsyncUnits;  // async_units.h
+class SharedGrid;   // grid.cpp
 
 struct Exec {
   // Ready threads: not started, or parked and released. One word a warp, one bit a warp that has
@@ -122,6 +125,9 @@ struct Exec {
   std::vector<Fiber*> fibers;
   size_t stack_bytes = 0;
   const GridLaunch* grid = nullptr;
+  SharedGrid* shared_grid = nullptr;  // other OS threads run blocks of it too
+  uint64_t block = 0;                 // of a shared grid
+  bool first_of_grid = false;         // all blocks before this one are done
   dim3 block_dim{0, 0, 0};
   bool running = false;  // a fiber has the control
   bool failed = false;
@@ -143,6 +149,7 @@ struct Exec {
 };
 
 extern __thread Exec* current_exec;
+Exec& own_exec();  // of the calling OS thread, made if there is none
 
 // --- Cold ---
 [[noreturn]] void leave_block(Exec& x);
@@ -172,6 +179,7 @@ inline unsigned parked_op(const Exec& x, unsigned thread) {
   return unsigned(static_cast<const Parked*>(x.sp[thread])->note >> 32);
 }
 void* start_fiber(Exec& x, unsigned thread);
+void reset_fibers(Exec& x);  // all are free again
 void switch_under_asan(Exec& x, unsigned me, unsigned to, void* sp, Loc at, unsigned op) WT_COLD;
 // shared_memory.cpp. finish_shared finds writes beside the arrays (x.failed).
 constexpr size_t kSharedArena = 320 * 1024;

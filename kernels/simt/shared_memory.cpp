@@ -83,7 +83,7 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
+WT_API void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
   Exec& x = exec();
   for (const SharedArray& a : x.arrays)
     if (a.site == &site) return a.data;
@@ -97,7 +97,7 @@ void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
   return carve(x, bytes, align, &site);
 }
 
-void* exec_dyn_shared() { return exec().dynamic; }
+WT_API void* exec_dyn_shared() { return exec().dynamic; }
 
 }  // namespace simt
 }  // namespace wt

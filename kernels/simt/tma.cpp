@@ -93,8 +93,8 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-void exec_tma_load_2d(void* destination, const TensorBox& box, int inner, int outer, void* landed,
-                      Loc here) {
+WT_API void exec_tma_load_2d(void* destination, const TensorBox& box, int inner, int outer,
+                             void* landed, Loc here) {
   Exec& x = exec();
   AsyncUnits& u = async_units(x);
   char* const to = static_cast<char*>(destination);

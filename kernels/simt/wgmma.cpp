@@ -242,7 +242,7 @@ inline namespace simt {
 
 using namespace simt_runtime;
 
-uint32_t exec_shared_address(const void* p, Loc here) {
+WT_API uint32_t exec_shared_address(const void* p, Loc here) {
   Exec& x = exec();
   const char* const q = static_cast<const char*>(p);
   if (!in_shared_array(x, q, 1))
@@ -251,14 +251,14 @@ uint32_t exec_shared_address(const void* p, Loc here) {
   return uint32_t(q - x.shared);
 }
 
-void exec_wgmma_fence(Loc here) {
+WT_API void exec_wgmma_fence(Loc here) {
   Exec& x = exec();
   Warpgroup& g = my_group(x, "wgmma_fence", here);
   const unsigned t = x.cur % kWarpgroup;
   g.fenced[t] = g.fenced_ever[t] = true;
 }
 
-void exec_wgmma(const WgmmaShape& shape, float* d, uint64_t a, uint64_t b, Loc here) {
+WT_API void exec_wgmma(const WgmmaShape& shape, float* d, uint64_t a, uint64_t b, Loc here) {
   Exec& x = exec();
   Warpgroup& g = my_group(x, "wgmma", here);
   const unsigned group = x.cur / kWarpgroup, t = x.cur % kWarpgroup;
@@ -291,12 +291,12 @@ void exec_wgmma(const WgmmaShape& shape, float* d, uint64_t a, uint64_t b, Loc h
   park(x, here, wait_op(Wait::wgmma));
 }
 
-void exec_wgmma_commit(Loc here) {
+WT_API void exec_wgmma_commit(Loc here) {
   Exec& x = exec();
   ++my_group(x, "wgmma_commit", here).groups[x.cur % kWarpgroup];
 }
 
-void exec_wgmma_wait(unsigned groups_left, Loc here) {
+WT_API void exec_wgmma_wait(unsigned groups_left, Loc here) {
   Exec& x = exec();
   Warpgroup& g = my_group(x, "wgmma_wait", here);
   const unsigned t = x.cur % kWarpgroup;

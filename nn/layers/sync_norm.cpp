@@ -13,8 +13,9 @@ namespace wt::nn {
 i64 BatchNorm::sum_over_ranks(const ModuleBase& net, const SumOverRanks& sum) {
   i64 n = 0;
   detail::visit_modules(net.state(), "", [&](const auto& m, const std::string&) {
-    if (!m->type.starts_with("BatchNorm")) return;
-    std::any_cast<SumOverRanks&>(m->own) = sum;
+    auto* const own = std::any_cast<SumOverRanks>(&m->own);  // a batch norm's, by whatever name
+    if (!own) return;
+    *own = sum;
     ++n;
   });
   return n;

@@ -2,22 +2,11 @@
 
 #include <algorithm>
 
-#include "warptape/nn/activations.h"
 #include "warptape/nn/init.h"
 
 namespace wt::models {
-namespace {
-
-Activation part_of_norm(Behind f) {
-  return f == Behind::relu   ? Activation::relu
-         : f == Behind::silu ? Activation::silu
-                             : Activation::none;
-}
-
-}  // namespace
-
 nn::Sequential conv_norm(i64 in, i64 out, const ConvNormOptions& o) {
-  nn::Sequential all{
+  return nn::Sequential{
       nn::Conv2d{in,
                  out,
                  {.kernel = o.kernel,
@@ -25,11 +14,7 @@ nn::Sequential conv_norm(i64 in, i64 out, const ConvNormOptions& o) {
                   .padding = o.kernel / 2,
                   .groups = o.groups,
                   .bias = false}},
-      nn::BatchNorm2d{
-          out, {.eps = o.eps, .momentum = o.momentum, .activation = part_of_norm(o.behind)}}};
-  if (o.behind == Behind::relu6) all.push_back(nn::ReLU6{});
-  if (o.behind == Behind::hardswish) all.push_back(nn::Hardswish{});
-  return all;
+      nn::BatchNorm2d{out, {.eps = o.eps, .momentum = o.momentum, .activation = o.behind}}};
 }
 
 i64 multiple_of_8(double channels) {

@@ -6,15 +6,13 @@
 
 namespace wt::models {
 
-enum class Behind : u8 { nothing, relu, relu6, silu, hardswish };
-
 struct ConvNormOptions {
   i64 kernel = 1, stride = 1, groups = 1;
-  Behind behind = Behind::nothing;
+  Activation behind = Activation::none;
   double eps = 1e-5, momentum = 0.1;
 };
 // A convolution without bias ("0") that pads to keep the picture's size, a batch norm ("1") and an
-// activation, which is part of the norm's kernel where that has it.
+// activation, which is part of the norm's kernel.
 nn::Sequential conv_norm(i64 in, i64 out, const ConvNormOptions& o);
 
 // The multiple of 8 that is nearest to `channels`, at least 8 and never more than a tenth below it:

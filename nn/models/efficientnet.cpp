@@ -17,10 +17,10 @@ namespace wt::models {
 MBConv::MBConv(i64 in, i64 out, const MbConvStage& stage, i64 stride, double depth_p)
     : stochastic_depth(depth_p), adds_(stride == 1 && in == out) {
   const i64 inner = in * stage.expand;
-  if (inner != in) block.push_back(conv_norm(in, inner, {.behind = Behind::silu}));
+  if (inner != in) block.push_back(conv_norm(in, inner, {.behind = Activation::silu}));
   block.push_back(conv_norm(
       inner, inner,
-      {.kernel = stage.kernel, .stride = stride, .groups = inner, .behind = Behind::silu}));
+      {.kernel = stage.kernel, .stride = stride, .groups = inner, .behind = Activation::silu}));
   block.push_back(nn::SqueezeExcitation{
       inner, std::max<i64>(1, in / 4), {.activation = nn::SqueezeActivation::silu}});
   block.push_back(conv_norm(inner, out, {}));
@@ -38,7 +38,7 @@ EfficientNet::EfficientNet(const std::vector<MbConvStage>& stages, i64 last,
   i64 blocks = 0, done = 0;
   for (const MbConvStage& s : stages) blocks += s.count;
   features.push_back(conv_norm(o.in_channels, stages.front().in,
-                               {.kernel = 3, .stride = 2, .behind = Behind::silu}));
+                               {.kernel = 3, .stride = 2, .behind = Activation::silu}));
   for (const MbConvStage& s : stages) {
     nn::Sequential stage;
     for (i64 i = 0; i < s.count; ++i, ++done)
@@ -46,7 +46,7 @@ EfficientNet::EfficientNet(const std::vector<MbConvStage>& stages, i64 last,
                              o.stochastic_depth * double(done) / double(blocks)});
     features.push_back(stage);
   }
-  features.push_back(conv_norm(stages.back().out, last, {.behind = Behind::silu}));
+  features.push_back(conv_norm(stages.back().out, last, {.behind = Activation::silu}));
   add("features", features);
   const nn::Linear logits{last, o.classes};
   classifier.push_back(nn::Dropout{o.dropout});

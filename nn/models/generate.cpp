@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
@@ -72,15 +73,33 @@ void check_prompts(const Decoder& d, const Texts& prompts, const GenerateOptions
         str("[generate] slide is ", o.slide, ", more than the context of ", d.size.context));
 }
 
+// Room for what may come, where that is less than the context.
+KvCacheSize size_of_cache(const Decoder& d, const Texts& prompts, const GenerateOptions& o) {
+  KvCacheSize size = d.size;
+  if (o.slide > 0) return size;
+  i64 longest = 0;
+  for (const std::vector<i64>& row : prompts) longest = std::max(longest, i64(row.size()));
+  size.context = longest + std::min(o.max_new_tokens, size.context - longest);
+  return size;
+}
+
+// Of a row, after its last token: the largest logit and whose it is, or all of them where they are
+// to be changed or drawn from.
+struct Next {
+  i64 likeliest = 0;
+  double most = 0;
+  std::vector<double> logits = {};
+};
+
 class Generation {
  public:
   Generation(const Decoder& d, const Texts& prompts, const GenerateOptions& o)
       : d_(d),
         o_(o),
         texts_(prompts),
-        logits_(prompts.size()),
+        next_(prompts.size()),
         done_(prompts.size(), false),
-        cache_(d.size, i64(prompts.size()), d.options) {}
+        cache_(size_of_cache(d, prompts, o), i64(prompts.size()), d.options) {}
 
   Texts run() {
     if (o_.max_new_tokens == 0) return texts_;
@@ -104,15 +123,31 @@ class Generation {
     return std::span(text).subspan(size_t(std::min(out, i64(text.size()) - 1)));
   }
 
-  // Gives rows their logits after `ids` [N, tokens] of a step that has begun.
+  bool takes_likeliest() const { return !o_.do_sample && o_.repetition_penalty == 1; }
+
+  // What comes next in rows after `ids` [N, tokens] of a step that has begun.
   void step(KvCache& cache, std::vector<i64>& ids, i64 tokens, const std::vector<size_t>& rows) {
     const Tensor at = tensor(ids, {.device = d_.options.device});
     const Tensor y = d_.logits(reshape(at, {cache.batch(), tokens}), cache);
     cache.end();
+    if (takes_likeliest())
+      look_for_likeliest(y, rows);
+    else
+      take_logits(y, rows);
+  }
+  void look_for_likeliest(const Tensor& y, const std::vector<size_t>& rows) {
+    const Tensor wide = y.dtype() == DType::f64 ? y : y.to(DType::f32);
+    const std::vector<i64> at = argmax(wide, -1).to(Device::cpu()).to_vector<i64>();
+    const std::vector<double> most =
+        max(wide, -1).to(Device::cpu()).to(DType::f64).to_vector<double>();
+    for (size_t i = 0; i < at.size(); ++i)
+      next_[rows[i]].likeliest = at[i], next_[rows[i]].most = most[i];
+  }
+  void take_logits(const Tensor& y, const std::vector<size_t>& rows) {
     const std::vector<double> all = y.to(Device::cpu()).to(DType::f64).to_vector<double>();
-    const size_t n = size_t(d_.vocabulary), count = size_t(cache.batch());
-    for (size_t i = 0; i < count; ++i)
-      logits_[rows[i]].assign(all.begin() + i64(i * n), all.begin() + i64((i + 1) * n));
+    const i64 n = d_.vocabulary, count = y.size(0);
+    for (i64 i = 0; i < count; ++i)
+      next_[rows[size_t(i)]].logits.assign(all.begin() + i * n, all.begin() + (i + 1) * n);
   }
 
   // All prompts in one step.
@@ -134,21 +169,27 @@ class Generation {
     step(cache_, ids, longest, rows);
   }
 
-  void add_token(size_t r, i64 n) {
-    std::vector<double>& logits = logits_[r];
-    for (const double x : logits)
-      if (!(x < HUGE_VAL))
-        throw NumericError(str("[generate] row ", r, ": a logit after ", texts_[r].size(),
-                               " tokens is ", std::isnan(x) ? "NaN" : "infinite"));
-    process_logits(logits, texts_[r], o_);
-    i64 id;
-    if (o_.do_sample) {
-      const u64 seed = o_.seeds.empty() ? o_.seed + u64(r) : o_.seeds[r];
-      const PhiloxBlock bits = philox(philox_key(seed, RandomStream::user), u64(n), 0);
-      id = draw_token(logits, uniform53(bits.v[0], bits.v[1]));
-    } else {
-      id = std::max_element(logits.begin(), logits.end()) - logits.begin();
+  void check_logit(double x, size_t r) const {
+    if (!(x < HUGE_VAL))
+      throw NumericError(str("[generate] row ", r, ": a logit after ", texts_[r].size(),
+                             " tokens is ", std::isnan(x) ? "NaN" : "infinite"));
+  }
+  i64 next_token(size_t r, i64 n) {
+    if (takes_likeliest()) {
+      check_logit(next_[r].most, r);
+      return next_[r].likeliest;
     }
+    std::vector<double>& logits = next_[r].logits;
+    for (const double x : logits) check_logit(x, r);
+    process_logits(logits, texts_[r], o_);
+    if (!o_.do_sample) return std::max_element(logits.begin(), logits.end()) - logits.begin();
+    const u64 seed = o_.seeds.empty() ? o_.seed + u64(r) : o_.seeds[r];
+    const PhiloxBlock bits = philox(philox_key(seed, RandomStream::user), u64(n), 0);
+    return draw_token(logits, uniform53(bits.v[0], bits.v[1]));
+  }
+
+  void add_token(size_t r, i64 n) {
+    const i64 id = next_token(r, n);
     texts_[r].push_back(id);
     done_[r] = std::find(o_.stop_tokens.begin(), o_.stop_tokens.end(), id) != o_.stop_tokens.end();
     if (o_.on_token && !o_.on_token(i64(r), id)) done_[r] = true;
@@ -184,7 +225,7 @@ class Generation {
   const Decoder& d_;
   const GenerateOptions& o_;
   Texts texts_;
-  std::vector<std::vector<double>> logits_;
+  std::vector<Next> next_;
   std::vector<bool> done_;
   KvCache cache_;
 };

@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/str.h"
@@ -24,14 +25,25 @@ KvCache::KvCache(const KvCacheSize& size, i64 batch, const TensorOptions& o)
   places_ = arange(size.context, {.dtype = DType::i64, .device = keys.device()});
 }
 
+void KvCache::check_row(i64 row) const {
+  if (row < 0 || row >= i64(lengths_.size()))
+    throw IndexError(str("[KvCache] row ", row, " of ", lengths_.size(), at_line()));
+}
+
 KvCache KvCache::row(i64 row) const {
+  check_row(row);
   KvCache one;
   one.context_ = context_;
-  one.lengths_ = {lengths_.at(size_t(row))};
+  one.lengths_ = {lengths_[size_t(row)]};
   one.places_ = places_;
   one.keys = slice(keys, 1, {row, row + 1});
   one.values = slice(values, 1, {row, row + 1});
   return one;
+}
+
+void KvCache::take_length(i64 row, const KvCache& of) {
+  check_row(row), of.check_row(0);
+  lengths_[size_t(row)] = of.lengths_[0];
 }
 
 void KvCache::clear() { std::fill(lengths_.begin(), lengths_.end(), 0); }

@@ -34,9 +34,9 @@ Tensor over_the_picture(Tensor x) { return adaptive_avg_pool2d(std::move(x), 1).
 InvertedResidual::InvertedResidual(i64 in, i64 out, i64 stride, i64 expand)
     : adds_(stride == 1 && in == out) {
   const i64 inner = in * expand;
-  if (expand != 1) conv.push_back(conv_norm(in, inner, {.behind = Behind::relu6}));
+  if (expand != 1) conv.push_back(conv_norm(in, inner, {.behind = Activation::relu6}));
   conv.push_back(conv_norm(
-      inner, inner, {.kernel = 3, .stride = stride, .groups = inner, .behind = Behind::relu6}));
+      inner, inner, {.kernel = 3, .stride = stride, .groups = inner, .behind = Activation::relu6}));
   conv.push_back(nn::Conv2d{inner, out, {.kernel = 1, .bias = false}});
   conv.push_back(nn::BatchNorm2d{out});
   add("conv", conv);
@@ -57,7 +57,7 @@ MobileNetV2::MobileNetV2(const MobileNetOptions& o)
 MobileNetV2::MobileNetV2(const std::vector<InvertedStage>& stages, const MobileNetOptions& o) {
   i64 in = multiple_of_8(32 * o.width);
   features.push_back(
-      conv_norm(o.in_channels, in, {.kernel = 3, .stride = 2, .behind = Behind::relu6}));
+      conv_norm(o.in_channels, in, {.kernel = 3, .stride = 2, .behind = Activation::relu6}));
   for (const InvertedStage& s : stages) {
     const i64 out = multiple_of_8(double(s.channels) * o.width);
     for (i64 i = 0; i < s.count; ++i) {
@@ -66,7 +66,7 @@ MobileNetV2::MobileNetV2(const std::vector<InvertedStage>& stages, const MobileN
     }
   }
   const i64 last = multiple_of_8(1280 * std::max(1.0, o.width));
-  features.push_back(conv_norm(in, last, {.behind = Behind::relu6}));
+  features.push_back(conv_norm(in, last, {.behind = Activation::relu6}));
   add("features", features);
   classifier.push_back(nn::Dropout{o.dropout});
   classifier.push_back(nn::Linear{last, o.classes});
@@ -94,7 +94,7 @@ nn::Sequential conv_norm_v3(i64 in, i64 out, ConvNormOptions o) {
 
 InvertedResidualV3::InvertedResidualV3(const MobileNetV3Block& b)
     : adds_(b.stride == 1 && b.in == b.out) {
-  const Behind behind = b.hardswish ? Behind::hardswish : Behind::relu;
+  const Activation behind = b.hardswish ? Activation::hardswish : Activation::relu;
   if (b.inner != b.in) block.push_back(conv_norm_v3(b.in, b.inner, {.behind = behind}));
   block.push_back(
       conv_norm_v3(b.inner, b.inner,
@@ -112,10 +112,10 @@ MobileNetV3::MobileNetV3(const std::vector<MobileNetV3Block>& blocks, i64 last,
                          const MobileNetOptions& o) {
   nn::detail::at_least_1("MobileNetV3", "blocks", i64(blocks.size()));
   features.push_back(conv_norm_v3(o.in_channels, blocks.front().in,
-                                  {.kernel = 3, .stride = 2, .behind = Behind::hardswish}));
+                                  {.kernel = 3, .stride = 2, .behind = Activation::hardswish}));
   for (const MobileNetV3Block& b : blocks) features.push_back(InvertedResidualV3{b});
   const i64 wide = 6 * blocks.back().out;
-  features.push_back(conv_norm_v3(blocks.back().out, wide, {.behind = Behind::hardswish}));
+  features.push_back(conv_norm_v3(blocks.back().out, wide, {.behind = Activation::hardswish}));
   add("features", features);
   classifier.push_back(nn::Linear{wide, last});
   classifier.push_back(nn::Hardswish{});

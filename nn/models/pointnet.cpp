@@ -1,6 +1,7 @@
 #include "warptape/nn/pointnet.h"
 
 #include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/order.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
@@ -18,6 +19,10 @@ nn::BatchNorm1d point_norm(i64 channels, Activation activation = Activation::rel
 Tensor turned(const Tensor& x, const Tensor& transform) {
   return matmul(x.transpose(1, 2), transform).transpose(1, 2);
 }
+
+// The largest over all points, whose place is all that backward needs: x, the largest tensor of the
+// network, is not kept for it.
+Tensor over_points(const Tensor& x) { return max_with_indices(x, 2).values; }
 
 Tensor identity_like(i64 k, const Tensor& like) {
   return eye(k, {.dtype = like.dtype(), .device = like.device()});
@@ -41,7 +46,7 @@ PointTransform::PointTransform(i64 k)
 
 Tensor PointTransform::forward(Tensor x) {
   x = bn3(conv3(bn2(conv2(bn1(conv1(std::move(x)))))));
-  x = fc3(bn5(fc2(bn4(fc1(max(std::move(x), 2))))));
+  x = fc3(bn5(fc2(bn4(fc1(over_points(x))))));
   return x.reshape({-1, k_, k_}) + identity_like(k_, x);
 }
 
@@ -64,7 +69,7 @@ PointNetFeatures PointNetBody::forward(Tensor x) {
     f.feature_transform = (*fstn)(x);
     x = turned(x, f.feature_transform);
   }
-  f.output = max(bn3(conv3(bn2(conv2(std::move(x))))), 2);
+  f.output = over_points(bn3(conv3(bn2(conv2(std::move(x))))));
   return f;
 }
 

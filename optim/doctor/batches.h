@@ -8,11 +8,13 @@
 
 namespace wt::doctor {
 
+// Adds up the figures of all batches it is shown.
 class BatchWatch {
  public:
-  // The tensors of a batch: the first one is the input, the last one, if it is of integers, the
-  // labels. Waits for a device that they are on.
+  // Takes the tensors of a batch: the first one is the input, the last one, if it is of integers,
+  // the labels. Waits for a device that they are on.
   void add(const std::vector<Tensor>& batch);
+  // The figures so far.
   BatchesSeen seen() const;
 
  private:

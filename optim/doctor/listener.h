@@ -15,23 +15,31 @@
 
 namespace wt::doctor {
 
-// Of the thread that made it; others are not heard.
+// Counts what the program's steps do, from the ranges of the profiler. Of the thread that made it;
+// others are not heard.
 class Listener final : public profiler::Observer {
  public:
+  // Fills in e.parameters; keeps references to both.
   Listener(const Subject& s, Evidence& e);
 
+  // begin(), end(): a kernel, backward or operator begins or ends.
   void begin(const profiler::Range& r) noexcept override;
   void end(const profiler::Range& r) noexcept override;
 
+  // Counts from 0 again.
   void begin_step();
-  StepSeen end_step();  // what it counted; times are the caller's
+  // What was counted since begin_step(); times are the caller's.
+  StepSeen end_step();
+  // From here on what is heard goes into the evidence: the steps before were to warm up.
   void measure() { measuring_ = true; }
+  // Whether what runs is the evaluation, not a step.
   void evaluate(bool on) { evaluating_ = on; }
   // Puts what it kept aside into the evidence.
   void finish();
   // Notes which parameters have a gradient now.
   void look_at_gradients();
-  const std::vector<Tensor>& parameters() const { return parameters_; }  // as Evidence has them
+  // The subject's parameters in the order of Evidence::parameters.
+  const std::vector<Tensor>& parameters() const { return parameters_; }
 
  private:
   struct Owner {
@@ -76,7 +84,7 @@ class Listener final : public profiler::Observer {
   i64 probability_calls_ = 0, logit_calls_ = 0;
 };
 
-// The host can read this tensor's memory as it is.
+// Whether the host can read memory of this device as it is: no meta, no queue.
 bool is_readable(Device d);
 
 }  // namespace wt::doctor

@@ -12,6 +12,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
@@ -130,6 +131,26 @@ TEST_CASE("autocast: no operator of class f32 overflows where f32 does not") {
   }
   CHECK(tried.size() >= 20);
   CHECK(would_overflow > 0);
+}
+
+TEST_CASE("autocast: a cast keeps the order in memory, and so does its gradient") {
+  for (const Device d : wt_test::kernel_devices()) {
+    CAPTURE(to_string(d));
+    const Tensor pictures = contiguous(arange(0, 120).to(DType::f32).reshape({2, 3, 4, 5}).to(d),
+                                       MemoryFormat::channels_last);
+    const Tensor turned = arange(0, 24).to(DType::f32).reshape({2, 3, 4}).to(d).transpose(0, 2);
+    for (const Tensor& x : {pictures, turned}) {
+      const Tensor leaf = x.detach().set_requires_grad();
+      const Tensor y = to_dtype(leaf, DType::f16);
+      CHECK(y.strides() == x.strides());
+      CHECK(values(y) == values(x));
+      const Tensor g = grad(sum(square(y)), leaf);
+      CHECK(g.strides() == x.strides());
+      CHECK(values(g) == values(2 * x));
+    }
+    const Tensor part = slice(pictures, 3, {1, 4});  // with gaps: without them
+    CHECK(values(to_dtype(part, DType::f16)) == values(part));
+  }
 }
 
 TEST_CASE("autocast: promote takes the widest, f16 with bf16 meets in f32") {

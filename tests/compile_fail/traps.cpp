@@ -1,7 +1,7 @@
 // What must and what must not compile. check.sh compiles this file as it is, which must work, and
-// once for each `#ifdef WT_TRAP_x` (and -Werror=unused-result), which must fail, in the trap's own
-// line or in what that line makes of a template; what stands behind `// error:` must be part of
-// what the compiler says.
+// with each `#ifdef WT_TRAP_x` (and -Werror=unused-result), all at once, and by itself where that
+// does not tell; each must fail, in the trap's own line or in what that line makes of a template;
+// what stands behind `// error:` must be part of what the compiler says.
 #include "traps.h"
 
 #include <algorithm>

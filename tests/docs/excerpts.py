@@ -28,7 +28,7 @@ def blocks(page):
 
 def main():
     bad = checked = 0
-    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]):
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/course/**/*.md")]):
         for number, language, file, text in blocks(page):
             if language != "c++":
                 continue

@@ -15,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 FILE_SCOPE = re.compile(r"(struct|class|template|static|constexpr|namespace|#include|using namespace)\b|#")
 PRELUDE = '''// Made from {page} by tests/docs/snippets.py.
 #include <cmath>
@@ -100,7 +101,8 @@ def split(first, lines, page):
 
 
 def program(path):
-    page = path.name if path.parent.name != "docs" else f"docs/{path.name}"
+    path = path.resolve()
+    page = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
     outside, body = [], []
     for count, (first, lines) in enumerate(blocks(path.read_text())):
         if any(re.match(r"int main\(", l) for l in lines):

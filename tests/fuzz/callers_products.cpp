@@ -36,7 +36,7 @@ void add_product_callers(Callers& to) {
     Shape s = d.shape(0, 3), y = s;
     s.push_back(in), y.push_back(out);
     const Tensor x = d.tensor(d.bent(s)), w = d.tensor(d.bent({out, in}));
-    FusedLinearOptions o{.activation = kActivations[d.pick(5)]};
+    FusedLinearOptions o{.activation = kAllActivations[d.pick(7)]};
     if (d.flag()) o.bias = d.tensor(d.bent({out}));
     if (d.flag()) o.residual = d.tensor(d.bent(y));
     return fused_linear(x, w, o);
@@ -48,7 +48,7 @@ void add_product_callers(Callers& to) {
     s.push_back(in), y.push_back(out);
     const Tensor x = d.tensor(d.bent(s));
     const Tensor w1 = d.tensor(d.bent({hidden, in})), w2 = d.tensor(d.bent({out, hidden}));
-    FeedForwardOptions o{.activation = kActivations[d.pick(5)]};
+    FeedForwardOptions o{.activation = kAllActivations[d.pick(7)]};
     if (d.flag()) o.bias1 = d.tensor(d.bent({hidden}));
     if (d.flag()) o.bias2 = d.tensor(d.bent({out}));
     if (d.flag()) o.residual = d.tensor(d.bent(y));

@@ -57,7 +57,7 @@ Results convolved(Draw& d, int axes, Conv plain, ConvBias with_bias) {
 using FusedConv = Tensor (*)(const In&, const In&, const FusedConvOptions&);
 Results fused(Draw& d, int axes, FusedConv conv) {
   const Convolution c = convolution(d, axes);
-  FusedConvOptions o{.activation = kActivations[d.pick(5)], .conv = c.options};
+  FusedConvOptions o{.activation = kAllActivations[d.pick(7)], .conv = c.options};
   if (d.flag()) o.bias = d.tensor(d.bent({c.out}));
   if (d.flag()) o.residual = d.tensor(d.bent(conv(c.x, c.w, {.conv = c.options}).shape()));
   return conv(c.x, c.w, o);
@@ -273,7 +273,7 @@ void add_norms(Callers& to) {
   // A norm by itself (f is null), and with an activation behind it.
   const auto both = [&to](const std::string& name, auto call) {
     to[name] = [call](Draw& d) { return call(d, nullptr); };
-    to["fused_" + name] = [call](Draw& d) { return call(d, &kActivations[d.pick(5)]); };
+    to["fused_" + name] = [call](Draw& d) { return call(d, &kAllActivations[d.pick(7)]); };
   };
   both("batch_norm", [](Draw& d, const Activation* f) {
     d.floats();

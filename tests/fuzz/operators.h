@@ -31,9 +31,6 @@ using Callers = std::map<std::string, Caller>;
 void add_pointwise_callers(Callers& to);
 void add_shape_callers(Callers& to);
 void add_signal_callers(Callers& to);
-// Of fused operators.
-inline constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,
-                                              Activation::gelu_tanh, Activation::silu};
 
 void add_product_callers(Callers& to);
 void add_structured_callers(Callers& to);

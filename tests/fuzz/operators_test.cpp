@@ -4,8 +4,8 @@
 // kernels must come out alike. In the asan flavour a sanitizer watches, and no call of such small
 // operands takes a second.
 //
-//   WT_FUZZ_CASES=N WT_FUZZ_SEED=S    N calls from seed S (tools/fuzz.sh --operators); else 10 CPU
-//                                     seconds, under a sanitizer 30
+//   WT_FUZZ_CASES=N WT_FUZZ_SEED=S    N calls from seed S (tools/fuzz.sh --operators); else 5 CPU
+//                                     seconds, under a sanitizer 15
 //   WT_FUZZ_CALL=pad:123              this call alone: what a failure prints
 #include <signal.h>
 #include <sys/time.h>
@@ -199,7 +199,7 @@ std::string check_call(const std::string& op, u64 seed, Counts& counts) {
 // How long a test goes on: a number of calls, or of CPU seconds.
 struct Plan {
   i64 calls = 0;
-  double seconds = sanitized() ? 30 : 10;
+  double seconds = sanitized() ? 15 : 5;
   u64 seed = 1;
   Plan() {
     if (const char* c = std::getenv("WT_FUZZ_CASES")) calls = std::atoll(c);

@@ -71,12 +71,14 @@ struct Outcome {
 };
 Outcome run_case(const Case& c, const Place& p);
 
-// Finite differences, first and second, on the cpu in f64. Returns what is wrong, or "".
+// Finite differences, first and second, on the cpu in f64, of at most so many samples. Returns what
+// is wrong, or "".
 struct Derivatives {
   int proved = 0;  // 0, 1 or 2
   std::string wrong;
 };
-Derivatives check_derivatives(const OpCase& row);
+inline constexpr int kAllSamples = 1 << 30;
+Derivatives check_derivatives(const OpCase& row, int most = kAllSamples);
 
 // The text of tools/op_facts.inc: what these checks prove, for `wt ops`.
 std::string op_facts();

@@ -16,7 +16,7 @@ template <class Args>
 SimtKernelCounts counted(const Args& a) {
   simt_start_counting();
   run(a, Launch{.device = Device::simt()});
-  const std::vector<SimtKernelCounts> all = simt_stop_counting();
+  const std::vector<SimtKernelCounts> all = simt_stop_counting(false);
   REQUIRE(all.size() == 1);
   return all[0];
 }

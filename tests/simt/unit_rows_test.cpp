@@ -49,7 +49,7 @@ TEST_CASE("unit_rows: the better rung asks for an eighth of the sectors") {
     l.device = x.device();
     v.launch({view(y), view(x)}, l);
     double units = 0, requests = 0;
-    for (const SimtKernelCounts& k : simt_stop_counting())
+    for (const SimtKernelCounts& k : simt_stop_counting(false))
       for (const SimtAccess& a : k.accesses)
         units += double(a.units), requests += double(a.requests);
     sectors[v.name] = units / requests;

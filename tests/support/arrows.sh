@@ -35,7 +35,8 @@ dist        contracts dispatch autograd nn optim cuda
 # x_cpu.h too.
 # Beside that: the host side of launches and of tensor maps knows both devices, and kernels that copy
 # asynchronously take the executor's side of it (in simt.h it would be in all kernels), which reads
-# tensor maps. cuDNN's graphs have the images of convolution and pooling.
+# tensor maps. cuDNN's graphs have the images of convolution and pooling. Blocks of simt run on the
+# cpu kernels' threads.
 exceptions='
 kernels/device/async_copy.cuh kernels/simt/async_copy.h
 kernels/cuda/cudnn_graph.h kernels/conv.h
@@ -46,6 +47,7 @@ kernels/simt/hopper.h kernels/device/tensor_map.h
 kernels/device/launch.cpp kernels/cuda/api.h
 kernels/device/launch.cpp kernels/simt/executor.h
 kernels/device/launch.cpp kernels/simt/runtime.h
+kernels/simt/grid.cpp kernels/cpu/threads.h
 '
 
 folders=()

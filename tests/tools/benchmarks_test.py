@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SCRIPT = os.path.join(ROOT, "tools", "benchmarks.py")
 sys.path += [os.path.join(ROOT, "tools", "results"), os.path.join(ROOT, "bench", "peers")]
+import generate  # noqa: E402
 import gpu_steps  # noqa: E402
 import model_steps  # noqa: E402
 from benchmarks_page import result  # noqa: E402
@@ -236,6 +237,23 @@ class Benchmarks(unittest.TestCase):
         self.assertIn("does not say its threads", self.refused("m/s.jsonl", rows))
         text = f"## 2 threads; load average 0.10 before\n\n{gpu_steps.table(steps())}\nand more\n"
         self.assertIn("no line of model_steps.py: and more", self.refused("m/s.md", text))
+
+    def test_text_token_by_token_is_held_against_its_goal(self):
+        def row(impl, dtype, us, tokens="1 2"):
+            return {"bench": "gpt2", "impl": impl, "dtype": dtype, "median_us": us, "min_us": us / 2, "prompt_us": 9e4,
+                    "new_tokens": tokens}  # fmt: skip
+
+        rows = [row("warptape", "f32", 5e4), row("transformers eager", "f32", 6e4),
+                row("transformers compile", "f32", 4e4, "1 3"), row("warptape", "bf16", 2e4),
+                row("transformers eager", "bf16", 3.2e4)]  # fmt: skip
+        text, void = generate.table(rows, 1)
+        self.assertEqual(void, ["f32 transformers compile"])
+        got = self.said("m/g.md", f"On 2 cores.\n\n## 2 threads; load average 0.10 before\n\n{text}\n\n")
+        self.assertEqual((got.subject, got.rows, got.goals), ("generation", 5, [False, True]))
+        self.assertIn("| gpt2 | f32 | 2 | 20.00 | 1.20 (transformers eager) | 1.20 | 1.5: not reached |", got.says[0])
+        self.assertIn("| gpt2 | bf16 | 2 | 50.00 | 1.60 (transformers eager) | 1.60 | 1.5: reached |", got.says[0])
+        self.assertIn("no comparison", self.refused("m/h.md", "## 1 thread; load average 0.10 before\n\n"
+                                                    + "| model | precision | who | tokens/s |\n"))  # fmt: skip
 
 
 if __name__ == "__main__":

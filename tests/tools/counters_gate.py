@@ -7,6 +7,8 @@ Usage: counters_gate.py WT    (exit code 77: this build cannot count)
 """
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -52,6 +54,13 @@ BYTES = {
 }
 
 
+NAMES = pathlib.Path(__file__).resolve().parents[2] / "tools/wt/look/kernel_names.inc"
+
+
+def functions():
+    return set(re.findall(r'^{"(\w+)"', NAMES.read_text(), re.M))
+
+
 def rows(wt, dtype):
     out = subprocess.run([wt, "bench", "counters", "--defaults", "--dtype", dtype, "--json"],
                          check=True, capture_output=True, text=True).stdout
@@ -76,9 +85,15 @@ def main():
         print("SKIPPED: no wt_race: this build has no instrumented kernels")
         return 77
     bad, used, counted = 0, set(), 0
+    named = functions()
     for dtype in ("f32", "f16"):
         for row in rows(wt, dtype):
             counted += 1
+            for title in row["kernels"].split("; "):
+                function = re.split(r"[< \[]", title)[0].split("::")[-1]
+                if function not in named:
+                    bad += 1
+                    print(f"FAILED: {function} is not in {NAMES.name}: tools/generators/kernel_names.py writes it")
             for name, known, what in complaints(row):
                 used.add((name, id(known)))
                 if name not in known:

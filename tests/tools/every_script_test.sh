@@ -32,13 +32,14 @@ chmod +x "$here/wt"
 
 # script | codes | arguments: the small form and how it may end; 77 is a skip that it says itself.
 # script | tested | FILE: the test that runs it, which has its name.
-# script | of | FILE: a part of that one, which starts it (ctest runs tools/attack.sh as a whole).
+# script | of | FILE: a part of that one, which starts it (ctest runs tools/attack.sh, part by part).
 # script | needs MODULES: nothing small is to be had without them; compiled, and asked for its --help.
 table="
 tools/attack.sh            | tested | tests/tools/attack_test.sh
 tools/build_cost.sh        | 2      | --base no-such-commit
 tools/checks.sh            | of     | tools/setup.sh
 tools/coverage.sh          | 0 77   | --show
+tools/course.sh            | tested | tests/docs/course.py
 tools/emulate              | 2      | --build $here no-such-program
 tools/fetch_data.sh        | tested | tests/tools/fetch_data_test.sh
 tools/fetch_files.sh       | of     | tools/fetch_data.sh
@@ -68,6 +69,10 @@ tools/gate/gate.py         | of     | tools/gpu_gate.sh
 tools/mutants/main.py      | of     | tools/mutate.sh
 tools/sass/compile.py      | of     | tools/sass_gate.sh
 tools/sass/gate.py         | of     | tools/sass_gate.sh
+tools/generators/course_figures.py         | 0     | --check
+tools/generators/course_listings.py        | 0 77  | --check
+tools/generators/course_runs.py            | 2     |
+tools/generators/kernel_names.py           | 2     |
 tools/generators/fit_float_math.py         | needs | mpmath
 tools/generators/make_bleu_reference.py    | needs | sacrebleu
 tools/generators/make_data_reference.py    | needs | numpy sklearn
@@ -79,10 +84,13 @@ tools/generators/make_models_reference.py  | needs | torchvision
 tools/generators/make_nn_reference.py      | needs | torch
 tools/generators/make_onnx_reference.py    | needs | onnx torch
 tools/generators/make_reference.py         | needs | torch
+tools/generators/make_simt_tuning.py       | 2     |
 tools/generators/make_torch_cases.py       | needs | torch
 tools/generators/make_weights_reference.py | needs | torch
+tools/generators/reference.py              | tested | tests/docs/reference_test.py
 bench/peers/gate.py        | tested | bench/peers/gate_test.py
 bench/peers/gate_test.py   | of     | bench/peers/gate_test.sh
+bench/peers/generate.py    | 2      |
 bench/peers/gpu_steps.py   | tested | bench/peers/gpu_steps_test.py
 bench/peers/gpu_steps_test.py | of  | bench/peers/gate_test.sh
 bench/peers/image_folder.py | 2     |

@@ -33,7 +33,7 @@ class Rows(unittest.TestCase):
     def test_loads_before_the_first_use_are_under_way_together(self):
         # 11 instructions for 128 bytes of 32 threads, 4 KiB.
         self.holds("copy_loop", hot="loop", ld=16, st=16, reads=64, writes=64, slots=11 / 4,
-                   flight=64 * 2048 / 1024, calls=0, mma=None)
+                   flight=64 * 2048 / 1024, calls=0, mma=None, mix="lsu:8,alu:2,control:1")
 
     def test_loads_that_are_waited_for_at_once_are_not(self):
         self.holds("serial_loop", reads=32, writes=32, flight=16 * 2048 / 1024)

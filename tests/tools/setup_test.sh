@@ -17,7 +17,7 @@ for name in awk basename bash cat chmod dirname env find flock grep head id mkdi
   ln -s "$(command -v $name)" "$bin/$name"
 done
 stand_in() { printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"; chmod +x "$bin/$1"; }
-for name in ccache clang-format-14 gdb git mpirun nvidia-smi pkg-config python3 valgrind; do stand_in $name 'exit 1'; done
+for name in ccache clang-format-14 gdb git ld.lld mpirun nvidia-smi pkg-config python3 valgrind; do stand_in $name 'exit 1'; done
 
 # reset: a machine on which all is well; the run of an earlier quickstart lies there.
 reset() {

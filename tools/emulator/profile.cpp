@@ -129,7 +129,7 @@ void profile_write(const std::string& file) {
   const std::string half = file + ".part";
   {
     std::ofstream out(half);
-    out << profile_page(kernels, all);
+    out << (file.ends_with(".tsv") ? profile_table(kernels) : profile_page(kernels, all));
     if (!out.flush()) {
       std::fprintf(stderr, "emulator: the profile cannot be written to %s\n", file.c_str());
       return;

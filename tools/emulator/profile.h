@@ -10,7 +10,8 @@ void profile_launch(const Program::Kernel& kernel, Dim3 grid, Dim3 block,
                     const LaunchCounts& counts, const std::vector<LineCounts>& lines);
 // How many instructions a kernel has, for the size of LaunchRequest::profile.
 size_t profile_lines(const Program::Kernel& kernel);
-// The table to stderr, and the page to `file` (new or old, never half). No launches: says so.
+// The table to stderr, and the page to `file` (new or old, never half), or rows of numbers if its
+// name ends in .tsv. No launches: says so.
 void profile_write(const std::string& file);
 
 }  // namespace emu

@@ -191,7 +191,32 @@ void summary(std::ostream& out, const std::vector<const KernelProfile*>& kernels
   out << "</table>\n";
 }
 
+// Of a path or a line of PTX: what would end a field or a row.
+std::string field(std::string s) {
+  for (char& c : s)
+    if (c == '\t' || c == '\n') c = ' ';
+  return s;
+}
+
 }  // namespace
+
+std::string profile_table(const std::vector<const KernelProfile*>& kernels) {
+  std::ostringstream out;
+  for (const KernelProfile* k : kernels) {
+    out << "kernel\t" << field(k->name) << '\t' << k->launches << '\t' << k->kernel->info.registers
+        << '\n';
+    for (size_t i = 0; i < k->lines.size(); ++i) {
+      const ptx::Instruction& in = k->kernel->body.code[i];
+      const auto [file, line] = line_of(in);
+      const auto& files = k->kernel->module->files;
+      const LineCounts& c = k->lines[i];
+      out << c.executed << '\t' << c.lanes << '\t' << c.requests << '\t' << c.units << '\t'
+          << (file < files.size() ? field(files[file]) : "") << '\t' << line << '\t'
+          << field(ptx_text(*k->kernel->module, in)) << '\n';
+    }
+  }
+  return out.str();
+}
 
 std::string profile_page(const std::vector<const KernelProfile*>& kernels, u64 all) {
   std::ostringstream out;

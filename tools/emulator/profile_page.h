@@ -13,6 +13,10 @@ struct KernelProfile {
   std::vector<LineCounts> lines;  // by instruction
 };
 
+// Rows of fields between tabs: "kernel", its name, launches, registers about; then its
+// instructions: executed by warps, by lanes, requests, sectors or wavefronts of them, file, line,
+// PTX.
+std::string profile_table(const std::vector<const KernelProfile*>& kernels);
 std::string profile_page(const std::vector<const KernelProfile*>& kernels, u64 instructions);
 
 }  // namespace emu

@@ -4,6 +4,7 @@ import os
 import re
 import textwrap
 
+import formats_generation
 import formats_other
 import formats_own
 import formats_peers
@@ -26,10 +27,12 @@ FORMATS = (
     (formats_other.is_race, formats_other.race),
     (formats_other.is_learn, formats_other.learn),
     (formats_other.is_counted, formats_other.counted),
+    (formats_generation.is_generation, formats_generation.generation),
     (formats_steps.is_steps, formats_steps.steps),
 )
 SUBJECTS = {
     "steps": "Whole training steps of models by name",
+    "generation": "Text token by token",
     "overhead": "Overhead and steps",
     "kernels": "Kernels",
     "operators": "Operators",

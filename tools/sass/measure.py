@@ -246,10 +246,11 @@ def row(kernel, listing, arch):
     load, store = moved(hot.path)
     product = tiles(hot.path)
     most, ahead = under_way(hot.path, hot.turns, product and product[0])
-    pipes = {}
+    pipes, mix = {}, {}
     for x in hot.path:
         pipe, clocks = pipe_of(x, arch)
         pipes[pipe] = pipes.get(pipe, 0) + clocks
+        mix[pipe] = mix.get(pipe, 0) + (x.name != "NOP")
     busiest = max(pipes, key=lambda p: (pipes[p], p), default="-")
     kb = max(1, load + store) / 32
     threads = resident(kernel, arch)
@@ -274,4 +275,5 @@ def row(kernel, listing, arch):
         "lds": product and product[2],
         "ratio": product and product[1] / max(1, product[2]),
         "ahead": ahead if product else None,
+        "mix": ",".join(f"{p}:{n}" for p, n in sorted(mix.items(), key=lambda e: (-e[1], e[0])) if n) or None,
     }

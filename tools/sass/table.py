@@ -24,8 +24,9 @@ COLUMNS = {
     "lds": ("loads from shared memory for them", ANY, 0),
     "ratio": ("products a load from shared memory", LESS, 0.02),
     "ahead": ("bytes a thread that travel while products are made", LESS, 0),
+    "mix": ("instructions of the turn by pipe", ANY, 0),
 }
-NUMBERS = [c for c in COLUMNS if c not in ("hot", "pipe")]
+NUMBERS = [c for c in COLUMNS if c not in ("hot", "pipe", "mix")]
 
 
 def text_of(value):

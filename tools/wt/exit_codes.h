@@ -19,6 +19,7 @@ enum ExitCode : int {
   kExitOutput = 8,   // an output or checkpoint that cannot be written
   kExitDiffer = 9,   // wt diff: two runs differ beyond the bounds of their dtypes
   kExitFound = 10,   // wt doctor: there are some
+  kExitFailed = 11,  // wt grade, wt lab: a kernel, or a lab, does not pass
   kExitInterrupted = 130,
   kExitTerminated = 143,
 };

@@ -93,17 +93,9 @@ Check a_seed() {
   return number<u64>("an integer from 0 to 18446744073709551615", "", [](u64) { return true; });
 }
 
-int run_command(int argc, char** argv) {
-  wt::hold_standard_descriptors();
-  const CommandLine line("warptape: train, inspect and measure", WARPTAPE_VERSION_STRING);
-  const Command app = line.root();
-  app.require_subcommand();
-  app.footer(
-      "Exit codes: 0 ok, 1 our bug, 2 usage, 3 data, 4 out of memory, 5 numeric failure, 6 "
-      "device,\n"
-      "7 peer, 8 output or checkpoint cannot be written, 9 runs differ (wt diff), 10 findings (wt "
-      "doctor),\n130 interrupted, 143 terminated.");
-  int code = 0;
+// What they say of recipes they take from models, which launch kernels: what is wrong with
+// WT_KERNEL is found here.
+static void add_commands(Command app, int& code) {
   add_info(app, code);
   add_ops(app, code);
   add_models(app, code);
@@ -116,10 +108,30 @@ int run_command(int argc, char** argv) {
   add_memory(app, code);
   add_profile(app, code);
   add_doctor(app, code);
+  add_look(app, code);
+  add_step(app, code);
+  add_tape(app, code);
   add_tune(app, code);
   add_bench(app, code);
   add_diff(app, code);
+  add_grade(app, code);
+  add_lab(app, code);
+}
+
+int run_command(int argc, char** argv) {
+  wt::hold_standard_descriptors();
+  const CommandLine line("warptape: train, inspect and measure", WARPTAPE_VERSION_STRING);
+  const Command app = line.root();
+  app.require_subcommand();
+  app.footer(
+      "Exit codes: 0 ok, 1 our bug, 2 usage, 3 data, 4 out of memory, 5 numeric failure, 6 "
+      "device,\n"
+      "7 peer, 8 output or checkpoint cannot be written, 9 runs differ (wt diff), 10 findings (wt "
+      "doctor),\n11 a kernel or a lab does not pass (wt grade, wt lab), 130 interrupted, 143 "
+      "terminated.");
+  int code = 0;
   try {
+    add_commands(app, code);
     if (!line.run(argc, argv)) return kExitUsage;
     flush_stdout();
   } catch (const std::exception& e) {

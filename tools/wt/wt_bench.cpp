@@ -202,6 +202,7 @@ void add_bench(Command app, int& code) {
   add_bench_ladder(c, code);
   add_bench_gemm(c, code);
   add_bench_roofline(c, code);
+  add_bench_generate(c, code);
   add_bench_step(c, code);
   add_bench_throughput(c, code);
 }

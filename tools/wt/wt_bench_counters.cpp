@@ -1,11 +1,10 @@
 // wt bench counters
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "warptape/bench/counters.h"
 #include "warptape/bench/gpu/measure.h"
+#include "warptape/tools/wt/look/source_lines.h"
+#include "warptape/tools/wt/look/text_listing.h"
 #include "warptape/tools/wt/profile/instrumented.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
@@ -16,27 +15,8 @@ namespace {
 struct CountersCommand {
   bench::CounterOptions count;
   std::string dtype = "f32", scale = "small", source = ".";
-  bool lines = false, json = false;
+  bool json = false;
 };
-
-// The file, by the end of its path that lies below the folder of sources; no lines if there is
-// none.
-std::vector<std::string> source_lines(const std::string& folder, const std::string& path) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> tried{path};
-  for (size_t slash = path.rfind('/'); slash != path.npos && slash > 0;
-       slash = path.rfind('/', slash - 1))
-    tried.push_back(fs::path(folder) / path.substr(slash + 1));
-  std::vector<std::string> lines;
-  for (const fs::path& p : tried) {
-    std::error_code error;
-    if (!fs::is_regular_file(p, error)) continue;
-    std::ifstream in(p);
-    for (std::string line; std::getline(in, line);) lines.push_back(line);
-    break;
-  }
-  return lines;
-}
 
 double per(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -87,6 +67,9 @@ void print_json(const bench::CounterRow& r) {
   row.more.push_back({"written_bytes", r.written});
   row.more.push_back({"barriers", r.barriers});
   row.more.push_back({"threads", r.threads});
+  std::string kernels;
+  for (const SimtKernelCounts& k : r.kernels) kernels += (kernels.empty() ? "" : "; ") + k.kernel;
+  row.words.push_back({"kernels", kernels});
   std::printf("%s\n", to_json(row, bench::describe_machine(Device::simt())).c_str());
 }
 
@@ -98,10 +81,11 @@ int count(const CountersCommand& c) {
     ++rows;
     if (c.json) return print_json(r), flush_stdout();
     print_row(r);
-    if (c.lines)
-      std::printf("%s\n", annotated_listing(r, [&](const std::string& path) {
-                            return source_lines(c.source, path);
-                          }).c_str());
+    if (c.count.lines)
+      for (const SimtKernelCounts& k : r.kernels)
+        std::printf("%s\n", text_listing(k, [&](const std::string& path) {
+                              return source_lines(c.source, path);
+                            }).c_str());
     flush_stdout();
   });
   if (rows == 0)
@@ -137,7 +121,8 @@ void add_bench_counters(Command bench, int& code) {
       .check(one_of({"small", "host"}))
       .show_default();
   c.add_option("--shape", o->count.shape, "the n-th shape alone, from 0").check(at_least(0));
-  c.add_flag("--lines", o->lines, "the accesses beside the lines of the source that make them");
+  c.add_flag("--lines", o->count.lines,
+             "the accesses beside the lines of the source that make them");
   c.add_option("--source", o->source, "folder of warptape's sources, for --lines").show_default();
   c.add_flag("--json", o->json, "one JSON object a line");
   c.callback([o, &code] {

@@ -7,6 +7,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/model_options.h"
 #include "warptape/tools/wt/recipes/generate.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/reports/terminal_text.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/training/run_signals.h"
@@ -72,7 +73,10 @@ void add_generate(Command app, int& code) {
       .check(positive())
       .show_default();
   c.add_option("--seed", o->generate.seed).check(a_seed()).show_default();
-  c.callback([o, &code] { code = run(*o); });
+  c.callback([o, &code] {
+    take_cheap_kernels_on_simt();
+    code = run(*o);
+  });
 }
 
 }  // namespace wt::tools

@@ -8,6 +8,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/data/image_input.h"
 #include "warptape/tools/wt/model_options.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/wt.h"
 
 namespace wt::tools {
@@ -101,7 +102,10 @@ void add_predict(Command app, int& code) {
   c.add_option("files", o->files, "IDX, .npy (u8), PNG, JPEG, WebP, PPM or PGM").required();
   c.add_option("--top", o->top, "classes shown").check(at_least(1)).show_default();
   c.add_flag("--resize", o->resize, "bring images to the model's size");
-  c.callback([o, &code] { code = predict(*o); });
+  c.callback([o, &code] {
+    take_cheap_kernels_on_simt();
+    code = predict(*o);
+  });
 }
 
 }  // namespace wt::tools

@@ -16,9 +16,9 @@ constexpr i64 kSteps = 10, kWarmup = 2;
 
 // What is about a run that is kept, and this one is not.
 void check_profiled(const Command& c, const TrainOptions& o) {
-  for (const char* name :
-       {"--epochs", "--resume", "--save-every", "--eval-every", "--log-every", "--on-write-error",
-        "--patience", "--keep", "--sample", "--exponents", "--curve", "--log-tensors"})
+  for (const char* name : {"--epochs", "--resume", "--save-every", "--eval-every", "--eval-batches",
+                           "--log-every", "--on-write-error", "--patience", "--keep", "--sample",
+                           "--exponents", "--curve", "--log-tensors"})
     if (c.given(name))
       throw UsageError(str(name, " is about a training that is kept, and a profile's is not",
                            "\n  Try wt train --profile STEPS"));

@@ -2,6 +2,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/tools/wt/measure/race.h"
 #include "warptape/tools/wt/number_text.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/recipes/recipes.h"
 #include "warptape/tools/wt/training/optimizers.h"
 #include "warptape/tools/wt/training/train.h"
@@ -106,6 +107,11 @@ Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& 
       .check(at_least(1));
   c.add_option("--eval-every", o->eval_every, "steps; default: ten evaluations a run")
       .check(at_least(1));
+  c.add_option("--eval-batches", o->eval_batches,
+               "batches of the held-out data that an evaluation takes, the same each time; 0: all "
+               "of it; default: all where evaluations are then at most a fifth of the run, else "
+               "a sample with which they are")
+      .check(at_least(0));
   c.add_option("--save-every", o->save_every, "steps; default: a tenth of the run")
       .check(at_least(1));
   c.add_option("--log-every", o->log_every, "steps; default: a 500th of the run")
@@ -184,6 +190,7 @@ void add_train(Command app, int& code) {
       throw UsageError(str("--profile is of one training, and ", o->recipe,
                            " is many\n  Try it on the recipe that races"));
     o->profile.out = o->out;
+    take_cheap_kernels_on_simt();
     code = is_race(o->recipe) ? run_race(*o) : train(*o);
   });
 }

@@ -53,12 +53,15 @@ inline Tensor new_like_channels(const TensorImpl* x) {
   if (!merge_places(x->geometry, merged)) return Tensor(new_like(x));
   return Tensor(new_in_order(x, dtype_of(x)));
 }
+inline bool is_in_order_of(const Tensor& gy, const Tensor& like) {
+  const Geometry &a = gy.impl()->geometry, &b = like.impl()->geometry;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.shape[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
 // gy in the order of `like`: the fast kernels read both alike.
 inline Tensor in_order_of(const Tensor& gy, const Tensor& like) {
-  const Geometry &a = gy.impl()->geometry, &b = like.impl()->geometry;
-  bool alike = true;
-  for (int d = 0; d < a.ndim; ++d) alike &= a.shape[d] == 1 || a.strides[d] == b.strides[d];
-  if (alike) return gy;
+  if (is_in_order_of(gy, like)) return gy;
   Tensor copy(new_in_order(like.impl(), gy.dtype()));
   detail::copy_into(copy.impl(), gy.impl());
   return copy;

@@ -37,8 +37,9 @@ struct OptionalOperands {
 // they are empty.
 enum FusedSlot : int { kSavedX, kSavedWeight, kSavedTold, kSavedBias, kSavedResidual };
 
-// relu's derivative is told from its result, those of the others from what they were applied to.
-inline bool is_smooth(Activation f) { return f != Activation::none && f != Activation::relu; }
+inline bool is_told_from_sum(Activation f) {
+  return f != Activation::none && !is_told_from_result(f);
+}
 
 // call(entry of kernels/pointwise.h); not for Activation::none.
 template <class Call>
@@ -50,6 +51,10 @@ Tensor with_entry(Activation f, Call call) {
       return call(pw::GeluTanh{});
     case Activation::silu:
       return call(pw::Silu{});
+    case Activation::relu6:
+      return call(pw::Relu6{});
+    case Activation::hardswish:
+      return call(pw::Hardswish{});
     default:
       return call(pw::Relu{});
   }
@@ -66,6 +71,10 @@ inline Tensor activated(Activation f, const Tensor& z) {
       return gelu_tanh(z);
     case Activation::silu:
       return silu(z);
+    case Activation::relu6:
+      return relu6(z);
+    case Activation::hardswish:
+      return hardswish(z);
   }
   return z;
 }
@@ -74,7 +83,7 @@ inline Tensor recorded_gradient(Activation f, const Tensor& dy, const Tensor& z,
   if (f == Activation::none) return dy;
   return with_entry(f, [&]<class F>(F) -> Tensor { return F::d0(dy, z, y); });
 }
-// The same in one kernel, in the order of `saved`: see is_smooth().
+// The same in one kernel, in the order of `saved`: the result or the sum.
 inline Tensor activation_gradient(const Backward& g, Activation f, const Tensor& dy,
                                   const Tensor& saved) {
   if (f == Activation::none) return dy;

@@ -49,8 +49,10 @@ TEST_CASE("fft: every variant at lengths of every kind, to u log2(n)") {
     for (const i64 n :
          {1, 2, 3, 4, 5, 7, 8, 12, 31, 37, 49, 60, 64, 74, 101, 243, 250, 512, 1009}) {
       if (d.kind == DeviceKind::simt && n > 300) continue;
-      for (const i64 rows : {i64{1}, i64{11}})
+      const i64 several = n > 300 ? 3 : 11;  // the sum's cost is n^2 a row
+      for (const i64 rows : {i64{1}, several})
         for (const DType t : {f32, f64}) {
+          if (!whole_walk() && n > 60 && (rows == 1) == (t == f32)) continue;
           INFO(n << " " << dtype_name(t) << ", " << rows << " rows");
           const Tensor x = tensor(random_values(2 * n * rows, 7)).reshape({rows, n, 2}).to(t);
           const std::vector<double> want = exact(values(x), n);

@@ -71,15 +71,26 @@ void check(const StepOptions& o, double want, double tolerance) {
 }
 void check(const StepOptions& o, double want) { check(o, want, tolerance_of(o.precision)); }
 
+// Which steps are taken: on cuda all. simt captures in f32, and mlp_small in every precision; on
+// the emulated device, fifty times as slow, gpt has every precision, and each other model f32.
+bool is_taken(Device d, const Known& k, bool captured) {
+  const std::string model = k.model;
+  const bool f32 = k.precision == std::string("f32");
+  if (d.kind == DeviceKind::cpu) return !captured;
+  if (!wt_test::whole_walk()) return captured ? model == "mlp_small" && f32 : model == "gpt" || f32;
+  return d.kind == DeviceKind::cuda || !captured || f32 || model == "mlp_small";
+}
+
 }  // namespace
 
 TEST_CASE("training steps have PyTorch's losses, eager and captured") {
   for (const Device d : wt_test::kernel_devices()) {
     if (!has_operators(d)) continue;
     for (const Known& k : kSmall) {
-      check(small(ready(d), k), k.loss);
-      if (d.kind != DeviceKind::cpu) check(small(d, k, true), k.loss);
+      if (is_taken(d, k, false)) check(small(ready(d), k), k.loss);
+      if (is_taken(d, k, true)) check(small(ready(d), k, true), k.loss);
       if (d.kind != DeviceKind::cuda || k.precision != std::string("f32")) continue;
+      if (!wt_test::whole_walk() && k.model != std::string("gpt")) continue;
       check(small(d, {k.model, "tf32", 0}), k.loss);
       CHECK(matmul_precision() == MatmulPrecision::highest);
     }
@@ -93,20 +104,22 @@ TEST_CASE("mlp_small at its real size has the loss of bench/peers") {
 }
 
 TEST_CASE("models by name have PyTorch's loss after a step") {
-  // gpu_steps.Training(torch, "cpu", "real", model, "f32", "eager", batch, image).check_loss
+  // gpu_steps.Training(torch, "cpu", "real", model, "f32", "eager", batch, image).check_loss; of
+  // pointnet with model and input in f64, for roundings of f32 alone move its loss: PyTorch's own
+  // f32 is 7e-4 away from it with this batch, 1e-3 and 2e-3 with 8 and 16 samples.
   struct Named {
     const char* model;
     i64 batch, image;
-    double loss;
+    double loss, tolerance;
   };
-  constexpr Named kNamed[] = {{"gpt2_block", 1, 0, 6.40425825},
-                              {"pointnet", 8, 0, 3.75725675},
-                              {"resnet18_cifar", 16, 16, 2.2980516}};
+  constexpr Named kNamed[] = {{"gpt2_block", 1, 0, 6.40425825, kNamedTolerance},
+                              {"pointnet", 32, 0, 3.68848412, 2 * kNamedTolerance},
+                              {"resnet18_cifar", 16, 16, 2.2980516, kNamedTolerance}};
   for (const Named& n : kNamed) {
     StepOptions o = small(Device::cpu(), {n.model, "f32", 0});
     o.batch = n.batch;
     o.image = n.image;
-    check(o, n.loss, kNamedTolerance);
+    check(o, n.loss, n.tolerance);
   }
 }
 

@@ -1,6 +1,9 @@
 // Times of the device from CUPTI's records: a library of the tests' over the fake runtime.
 #include <dlfcn.h>
 
+#include <chrono>
+#include <thread>
+
 #include "warptape/core/cupti/function_name.h"
 #include "warptape/core/cupti/library.h"
 #include "warptape/core/factories.h"
@@ -145,6 +148,30 @@ TEST_CASE("cupti: launches have the times of their records, and the rest has its
   CHECK(mentions(p.table(), "Times of the device: CUPTI's records"));
   CHECK(mentions(p.json(), "\"device_times_from\":\"cupti\""));
   cupti.check_off();
+}
+
+TEST_CASE("cupti: what the readings of the clocks leave open is no difference of speeds") {
+  FakeCuda fake;
+  const Tensor there = floats(4);
+  const auto two_kernels = [&](const Cupti& cupti) {
+    const Profile p = profiler::profile([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const auto kernel = launch("exp", "rows", &kExp);
+      const FakeNode both[] = {{"_Z4expAPf", 0, 0, 100'000}, {"_Z4expBPf", 0, 0, 200'000}};
+      cupti.call(both, 2, 7);
+    });
+    const Done* const kernel = find(p, "exp");
+    REQUIRE(kernel);
+    return *kernel;
+  };
+  {
+    const Cupti cupti("late");
+    CHECK(two_kernels(cupti).device_ns() == 300'000);
+  }
+  const Cupti cupti("fast");
+  const Done kernel = two_kernels(cupti);
+  CHECK(kernel.device_begin_ns > kernel.begin_ns - 5'000'000);
+  CHECK(kernel.device_begin_ns < kernel.end_ns + 5'000'000);
 }
 
 TEST_CASE("cupti: what a graph's replay runs appears under its operators") {

@@ -366,17 +366,20 @@ void note_modes(int) {
 
 TEST_CASE("ask_terminal: a signal that would end or stop the process finds the modes as before") {
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGTSTP}) {
-    INFO(signal);
-    signals_at_raw = 0;
-    signals_after = 0;
-    const auto before = ::signal(signal, note_modes);
-    const pthread_t asking = ::pthread_self();
-    FakeTerminal terminal("\x1b[?4c", {30, 90, 900, 600}, [=] { ::pthread_kill(asking, signal); });
-    raw_terminal = terminal.fd();
-    CHECK(wt::detail::ask_terminal(terminal.fd(), 30).sixel);
-    ::signal(signal, before);
-    CHECK(signals_at_raw == 0);
-    CHECK(signals_after == 1);
+    for (const bool own : {true, false}) {  // or a thread that knows nothing of it gets it
+      INFO(signal << (own ? ", own thread" : ", another thread"));
+      signals_at_raw = 0;
+      signals_after = 0;
+      const auto before = ::signal(signal, note_modes);
+      const pthread_t asking = ::pthread_self();
+      FakeTerminal terminal("\x1b[?4c", {30, 90, 900, 600},
+                            [=] { ::pthread_kill(own ? asking : ::pthread_self(), signal); });
+      raw_terminal = terminal.fd();
+      CHECK(wt::detail::ask_terminal(terminal.fd(), 30).sixel);
+      ::signal(signal, before);
+      CHECK(signals_at_raw == 0);
+      CHECK(signals_after == 1);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "warptape/config.h"
 #include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
@@ -142,8 +143,10 @@ TEST_CASE("cifar: all of CIFAR-10, packed by xz") {
   const std::string root = test_data("cifar10");
   if (root.empty()) SKIP_TEST("no cifar10 in WT_TEST_DATA or shared/data");
   if (!WARPTAPE_HAS_LZMA) SKIP_TEST("this build has no liblzma");
-  double sum[3] = {}, squares[3] = {};
+  std::vector<i64> bytes[3];  // how often a channel has each value
+  for (auto& counts : bytes) counts.resize(256);
   for (const bool train : {true, false}) {
+    if (train && !wt_test::whole_walk()) continue;  // five more files of the same kind
     std::vector<i64> labels(10);
     i64 images = 0;
     for (int i = 1; i <= (train ? 5 : 1); ++i) {
@@ -153,27 +156,30 @@ TEST_CASE("cifar: all of CIFAR-10, packed by xz") {
       for (const u8 label : f.labels.to_vector<u8>()) ++labels[label];
       if (!train) continue;
       const u8* p = f.images.data<u8>();
-      for (i64 k = 0; k < f.images.numel(); k += 1024)
-        for (i64 j = 0; j < 1024; ++j) {
-          const double v = *p++ / 255.0;
-          sum[k / 1024 % 3] += v;
-          squares[k / 1024 % 3] += v * v;
-        }
+      for (i64 k = 0; k < f.images.numel(); k += 1024) {
+        i64* const counts = bytes[k / 1024 % 3].data();
+        for (const u8* const end = p + 1024; p < end; ++p) ++counts[*p];
+      }
     }
     CHECK(images == (train ? 50'000 : 10'000));
     CHECK(labels == std::vector<i64>(10, train ? 5000 : 1000));
   }
   const double mean[] = {0.4914, 0.4822, 0.4465}, deviation[] = {0.2470, 0.2435, 0.2616};
-  for (int c = 0; c < 3; ++c) {
-    const double n = 50'000.0 * 1024, m = sum[c] / n;
+  for (int c = 0; c < 3 && wt_test::whole_walk(); ++c) {
+    double sum = 0, squares = 0;
+    for (int v = 0; v < 256; ++v) {
+      sum += double(bytes[c][size_t(v)]) * v / 255;
+      squares += double(bytes[c][size_t(v)]) * v * v / (255.0 * 255);
+    }
+    const double n = 50'000.0 * 1024, m = sum / n;
     CHECK(std::abs(m - mean[c]) < 5.1e-5);
-    CHECK(std::abs(std::sqrt(squares[c] / n - m * m) - deviation[c]) < 5.1e-5);
+    CHECK(std::abs(std::sqrt(squares / n - m * m) - deviation[c]) < 5.1e-5);
   }
   CHECK(Cifar10(root, {.train = false}).size() == 10'000);
 }
 
 TEST_CASE("cifar: whatever is done to a file, the reader refuses it or reads what is there") {
-  FuzzPlan plan(2'000, 23);
+  FuzzPlan plan(1'000, 23);
   const std::string golden = record(3) + record(9);
   const std::vector<std::string_view> words{"\x0a", "\xff", "\x1f\x8b\x08", golden};
   long long accepted = 0;

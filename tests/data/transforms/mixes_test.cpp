@@ -111,6 +111,7 @@ TEST_CASE("MixUp and CutMix: what cannot be mixed is refused in words", "[data]"
                      (void)mix(images.to(d), labels_of({0, 2}, d)).targets.to_vector<float>();
                    }),
                    "outside"));
+    CHECK_THROWS_AS(mix(images.to(d), labels), PlacementError);
   }
 }
 

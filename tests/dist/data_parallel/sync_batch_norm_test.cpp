@@ -77,6 +77,22 @@ TEST_CASE("sync batch norm: statistics and gradients of the whole batch", "[dist
     }
 }
 
+namespace {
+// A module of a user, whose name begins as a batch norm's does.
+struct BatchNormRelu : nn::Module<BatchNormRelu> {
+  nn::BatchNorm1d norm = add("norm", nn::BatchNorm1d{4});
+  Tensor forward(Tensor x) { return relu(norm(std::move(x))); }
+};
+}  // namespace
+
+TEST_CASE("sync batch norm: it is the layers that count, not what modules are called", "[dist]") {
+  all_ranks(2, [](Communicator& comm) {
+    BatchNormRelu net;
+    if (const i64 n = dist::sync_batch_norm(net, comm); n != 1)
+      throw std::runtime_error("one layer, not " + std::to_string(n));
+  });
+}
+
 TEST_CASE("sync batch norm: evaluation asks nobody; an end to it", "[dist]") {
   all_ranks(2, [](Communicator& comm) {
     manual_seed(7);

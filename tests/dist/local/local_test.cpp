@@ -9,6 +9,7 @@
 
 #include "warptape/core/half.h"
 #include "warptape/tests/dist/on_ranks.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 using namespace wt::dist;
@@ -73,10 +74,12 @@ Tensor made_reduced(ReduceOp op, DType t, int ranks, i64 begin, i64 n) {
   return tiled(t, begin, n, [&](i64 i) { return reduced(op, t, ranks, i); });
 }
 
-// Calls fn(comm, wrong) on each rank; what it adds to `wrong` are elements.
+// Calls fn(comm, wrong) on each rank; what it adds to `wrong` are elements. Under a sanitizer one
+// number of ranks of each kind: alone, odd, a power of two.
 template <class F>
 void check_ranks(F fn) {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 8);
+  if (!whole_walk() && ranks != 1 && ranks != 3 && ranks != 4) return;
   const Algorithm algorithm =
       GENERATE(Algorithm::automatic, Algorithm::ring, Algorithm::tree, Algorithm::chain);
   std::vector<std::string> wrong{size_t(ranks)};

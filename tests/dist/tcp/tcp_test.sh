@@ -78,16 +78,16 @@ values() {
 failures() {
   local rank
   for rank in 0 1 2; do
-    fault kill $rank $((RANDOM % 200)) 60000 3
+    fault kill $rank $((RANDOM % 60)) 60000 3
     survivors ${#pids[@]} $rank $rank 5000 "died: its connection ended"
   done
-  fault exit 1 $((RANDOM % 200)) 60000 3
+  fault exit 1 $((RANDOM % 60)) 60000 3
   survivors ${#pids[@]} 1 1 5000 "died: its connection ended"
   for rank in 0 1; do
-    fault hang $rank $((RANDOM % 100)) 1000 3
+    fault hang $rank $((RANDOM % 60)) 1000 3
     survivors ${#pids[@]} $rank $rank 6000 "hangs"
   done
-  fault late 2 $((RANDOM % 100)) 1000 3
+  fault late 2 $((1 + RANDOM % 59)) 1000 3
   survivors ${#pids[@]} 2 2 6000 "did not come to"
   fault abort 1 7 60000 3
   survivors ${#pids[@]} - 1 5000 "at step 7 gave up: no more disk"
@@ -97,11 +97,15 @@ failures() {
   survivors ${#pids[@]} 1 1 5000 "has left: it is done with its calls"
   fault kind 2 4 60000 3
   survivors ${#pids[@]} - 2 5000 "at step 4 called all_gather of 100 f32 where rank 0 called all_reduce (sum) of 100 f32"
+  fault op 0 4 60000 3
+  survivors ${#pids[@]} - 0 5000 "called all_reduce (max) of 100 f32 where rank 1 called all_reduce (sum)"
+  fault dtype 1 4 60000 2
+  survivors ${#pids[@]} - 1 5000 "called all_reduce (sum) of 100 i32 where rank 0 called all_reduce (sum) of 100 f32"
   fault letter 1 4 60000 3
   survivors ${#pids[@]} 1 1 5000 "called send of 100 f32 where rank 2 called recv of 99 f32"
   # In a group, of whose ranks rank 2 of the job is the first.
   export WT_FAULT_GROUP=1
-  fault kill 2 $((RANDOM % 100)) 60000 3
+  fault kill 2 $((RANDOM % 60)) 60000 3
   survivors ${#pids[@]} 2 0 5000 "died: its connection ended"
   unset WT_FAULT_GROUP
   # Without a fault nobody fails.

@@ -79,7 +79,7 @@ void work(dist::Communicator& comm, int rank_of_job) {
   const std::string how = setting("WT_FAULT", "none");
   const int rank = std::stoi(setting("WT_FAULT_RANK", "1"));
   const i64 at = std::stoll(setting("WT_FAULT_CALL", "0"));
-  for (i64 i = 0; i < at + 400; ++i) {
+  for (i64 i = 0; i < at + 60; ++i) {
     if (i == 20) {
       std::printf("RANK %d works\n", rank_of_job);
       std::fflush(stdout);

@@ -107,7 +107,8 @@ TEST_CASE("ranks: reductions", "[.][rank_values]") {
     if (t == wt::f32 || t == wt::bf16 || t == DType::boolean) sizes.push_back(kLarge);
     for (const i64 size : sizes)
       for (const ReduceOp op : ops_of(t)) {
-        if (size == kLarge && op == ReduceOp::min) continue;
+        const bool sums = t != DType::boolean;
+        if (size == kLarge && op != (sums ? ReduceOp::sum : ReduceOp::max)) continue;
         INFO(dtype_name(t) << " x " << size << " " << to_string(op));
         const Device d = size % 2 ? Device::cpu() : Device::simt();
         const auto should = [&](i64 i) { return rounded(reduced(op, n, i, t), t); };
@@ -161,7 +162,7 @@ TEST_CASE("ranks: a large broadcast from every rank", "[.][rank_values]") {
 TEST_CASE("ranks: sums that round have the same bits everywhere", "[.][rank_values]") {
   dist::Communicator& comm = world();
   for (const DType t : {wt::f64, wt::f32, wt::f16, wt::bf16})
-    for (const i64 size : {5, 40, 1000, 16385, 500000}) {
+    for (const i64 size : {5, 40, 1000, 16385, 140001}) {
       INFO(dtype_name(t) << " x " << size);
       std::vector<double> v(static_cast<size_t>(size)), sum(v), scale(v);
       for (int r = 0; r < comm.size(); ++r)
@@ -215,12 +216,12 @@ TEST_CASE("ranks: letters", "[.][rank_values]") {
     CHECK(crc_of(b) == crc_of(make(before, size, DType::u8, Device::cpu())));
   }
   // A large one on its way while its sender has nothing else to do.
-  if (comm.rank() == 0) comm.send(make(0, 3000001, wt::f64, Device::cpu()), n - 1);
+  if (comm.rank() == 0) comm.send(make(0, 1000001, wt::f64, Device::cpu()), n - 1);
   if (comm.rank() == n - 1) {
     std::this_thread::sleep_for(20ms);
-    const Tensor big = zeros({3000001}, {.dtype = wt::f64});
+    const Tensor big = zeros({1000001}, {.dtype = wt::f64});
     comm.recv(big, 0);
-    CHECK(crc_of(big) == crc_of(make(0, 3000001, wt::f64, Device::cpu())));
+    CHECK(crc_of(big) == crc_of(make(0, 1000001, wt::f64, Device::cpu())));
   }
   comm.barrier();
 }

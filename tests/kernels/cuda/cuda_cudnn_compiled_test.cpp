@@ -90,6 +90,8 @@ TEST_CASE("cudnn: the real library compiles pooling for an H100") {
     for (const bool last : {false, true})
       for (const bool inside : {false, true})
         for (const int axes : {2, 3}) {
+          // With and without the padding in crosswise: it is a flag of the same engines.
+          if (inside != ((t == f16) == (axes == 3))) continue;
           CAPTURE(int(t), last, inside, axes);
           PoolShape s;
           s.batch = 4, s.channels = 32, s.dtype = t, s.count_padding = !inside;
@@ -132,6 +134,8 @@ TEST_CASE("cudnn: the real library compiles batch norm for an H100") {
     for (const bool columns : {false, true})
       for (const i64 inside : {196, 1})
         for (const bool whole : {false, true}) {
+          // The dtype crosswise: the other three choose the graph.
+          if ((t == bf16) != (columns != (inside == 1) != whole)) continue;
           CAPTURE(int(t), columns, inside, whole);
           const std::vector<int> order =
               columns ? std::vector<int>{0, 2, 1} : std::vector<int>{0, 1, 2};

@@ -27,6 +27,8 @@ TEST_CASE("cudnn: rows of the table reach every variant") {
       for (const Case& c : all_cases(row)) {
         if (!runs_on(c, d)) continue;
         for (const bool recording : {true, false}) {  // what is saved, cuDNN may not have
+          // The same calls of a dtype's size, but for what they save.
+          if (!recording && (c.layout != 'c' || (c.dtype != f16 && c.dtype != f32))) continue;
           std::optional<NoGrad> values_only;
           if (!recording) values_only.emplace();
           const Outcome o = run_case(c, {d, variant});

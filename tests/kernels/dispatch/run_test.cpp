@@ -235,6 +235,49 @@ TEST_CASE("run: a ranking that warptape ships with holds until the user has one"
   ::unsetenv("WT_TUNE");
 }
 
+TEST_CASE("run: simt is ranked by its own cost where a program asks, and as a GPU elsewhere") {
+  const Device simt = Device::simt();
+  const TuneFile file = TuneFile::parse(detail::kSimtTuning, "it");
+  CHECK(file.device == tune_device_name(simt));
+  REQUIRE(!file.rows.empty());
+  const auto first = [&](const TuneRow& r) -> std::string {
+    for (const DType t : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8, DType::i64})
+      if (r.dtype == dtype_name(t))
+        if (const detail::TunedSize* s =
+                detail::tuned_size(r.contract.c_str(), simt, t, double(r.bytes)))
+          return s->fastest.at(0);
+    return "";
+  };
+  const auto is_listed = [&](const TuneRow& r) {
+    for (const ContractInfo& c : all_contracts())
+      for (int i = 0; c.name == r.contract && i < c.count(DeviceKind::simt); ++i)
+        if (c.variant(DeviceKind::simt, i).name == r.variant) return true;
+    return false;
+  };
+  struct ByItsCost {
+    ByItsCost() { detail::rank_simt_by_its_own_cost(true); }
+    ~ByItsCost() { detail::rank_simt_by_its_own_cost(false); }
+  };
+  for (const TuneRow& r : file.rows) {
+    CAPTURE(r.contract, r.dtype, r.bytes);
+    CHECK(is_listed(r));
+    CHECK(first(r).empty());
+    const ByItsCost by;
+    CHECK(first(r) == r.variant);
+  }
+  const ByItsCost by;
+  CHECK(mentions(describe_tuning(simt), "shipped with warptape, "));
+  CHECK(runs(1, simt) == "S");  // of which it says nothing
+  {
+    const TunedBy user(tune_text({tuned("naive", 1, 2.0)}));
+    CHECK(first(file.rows[0]).empty());
+    CHECK(runs(1, simt) == "N");
+  }
+  TunedBy::use("off");
+  CHECK(first(file.rows[0]).empty());
+  ::unsetenv("WT_TUNE");
+}
+
 TEST_CASE("run: a variant that was found wrong is not chosen") {
   const Device simt = Device::simt();
   const TunedBy file(tune_text({tuned("vectorized", 10, 0, TuneVerdict::wrong)}));

@@ -1,5 +1,7 @@
 // Every variant of the matrix product on every device against a triple loop in double: odd sizes,
 // strides, transposes, batches, bias, accumulation and row sums.
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/kernels/matmul/matmul_problems.h"
 
 using namespace wt;
@@ -17,6 +19,7 @@ std::vector<Setting> every_isa_and_threads(const Setting& best) {
 }  // namespace
 
 TEST_CASE("matmul: every cpu variant against a triple loop in double") {
+  if (!walks_cpu()) return;
   Tally tally(Device::cpu());
   for (DType t : kAll) {
     tally.check_all(shapes(t, kCpuSizes));
@@ -28,6 +31,7 @@ TEST_CASE("matmul: every cpu variant against a triple loop in double") {
 }
 
 TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
+  if (!walks_cpu()) return;
   const Setting before;
   Tally tally(Device::cpu());
   tally.settings.clear();
@@ -40,6 +44,7 @@ TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
 }
 
 TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
+  if (!walks_cpu()) return;
   const Setting before;
   Tally tally(Device::cpu());
   tally.settings = every_isa_and_threads(before);
@@ -78,22 +83,37 @@ TEST_CASE("matmul: an OpenBLAS whose kernels are older than the processor is pas
 }
 
 TEST_CASE("matmul: few rows by a large matrix, in pieces and on threads") {
+  if (!walks_cpu()) return;
   const Setting before;
   Tally tally(Device::cpu());
   tally.settings = every_isa_and_threads(before);
   std::vector<Problem> all;
-  for (i64 m = 1; m <= 4; ++m)
-    for (int flags = 0; flags < 4; ++flags)
-      all.push_back({.m = m,
-                     .n = 301 + m,
-                     .k = 127 + 3 * m,
-                     .dtype = m == 3 ? DType::f64 : DType::f32,
-                     .ta = (flags & 1) != 0,
-                     .tb = (flags & 2) != 0,
-                     .pad = flags == 3 ? 5 : 0,
-                     .bias = flags % 2 == 0,
-                     .accumulate = flags == 3});
-  for (const bool tb : {false, true}) all.push_back({.m = 1, .n = 2100, .k = 20, .tb = tb});
+  for (const DType t : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (i64 m = 1; m <= 4; ++m)
+      for (int flags = 0; flags < 4; ++flags) {
+        if (t == DType::f64 && m != 3) continue;
+        all.push_back({.m = m,
+                       .n = 301 + m,
+                       .k = 127 + 3 * m,
+                       .dtype = t,
+                       .ta = (flags & 1) != 0,
+                       .tb = (flags & 2) != 0,
+                       .pad = flags == 3 ? 5 : 0,
+                       .bias = flags % 2 == 0,
+                       .accumulate = flags == 3,
+                       .row_sum = flags > 1});
+      }
+  for (const DType t : {DType::f32, DType::bf16})
+    for (const bool tb : {false, true})
+      all.push_back({.m = 1, .n = 2100, .k = 20, .dtype = t, .tb = tb});
+  for (const DType t : {DType::f16, DType::bf16})
+    for (const bool tb : {false, true}) {
+      all.push_back({.m = 2, .n = 70, .k = 33, .dtype = t, .tb = tb, .bias = true});
+      all.back().activation = Activation::gelu_tanh;
+      all.back().residual = all.back().aux = true;
+      all.push_back({.m = 3, .n = 35, .k = 17, .dtype = t, .tb = tb, .accumulate = true});
+      all.back().batch = {{2, 1, 1, 0}, {2, 1, 0, 1}};
+    }
   tally.check_all(all);
   apply(before);
   // What a model that writes a token multiplies is theirs.
@@ -101,8 +121,53 @@ TEST_CASE("matmul: few rows by a large matrix, in pieces and on threads") {
   token.m = 1;
   token.n = token.k = token.out_row = token.a_row = token.b_row = 768;
   CHECK(choose(token, Device::cpu()).name == std::string("few_rows"));
+  for (const DType t : {DType::f16, DType::bf16}) {
+    token.dtype = t;
+    CHECK(choose(token, Device::cpu()).name == std::string("few_rows"));
+  }
   token.m = 5;
   CHECK(choose(token, Device::cpu()).name != std::string("few_rows"));
+}
+
+namespace {
+
+// a [1, 40] by b, each of whose columns is `column`, by few_rows: b as it lies or transposed.
+std::vector<double> few_rows_of(const Tensor& a, const std::vector<double>& column, bool transposed,
+                                i64 columns) {
+  const VariantScope few_rows("matmul", "few_rows");
+  const Tensor rows = tensor(column).to(a.dtype()).unsqueeze(0).expand({columns, 40}).contiguous();
+  return (transposed ? matmul(a, rows.transpose(0, 1))
+                     : matmul(a, rows.transpose(0, 1).contiguous()))
+      .to(f64)
+      .to_vector<double>();
+}
+
+}  // namespace
+
+TEST_CASE("matmul: few rows of 16-bit floats are rounded once, and have infinities and NaN") {
+  if (!walks_cpu()) return;
+  const Setting before;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (int isa = 0; isa <= before.isa; ++isa)
+    for (const DType t : {DType::f16, DType::bf16})
+      for (const bool transposed : {false, true})
+        for (const i64 columns : {1, 16, 37}) {
+          INFO("instruction set " << isa << " " << dtype_name(t) << " " << transposed);
+          apply({isa, 1});
+          const Tensor a = ones({1, 40}, {.dtype = t});
+          const auto all = [&](double v) { return std::vector<double>(size_t(columns), v); };
+          std::vector<double> column(40);
+          // Neither type has 4097; f16's smallest number is 2^-24.
+          column[0] = 4096, column[20] = 1, column[39] = -4096;
+          CHECK(few_rows_of(a, column, transposed, columns) == all(1));
+          column = std::vector<double>(40, std::ldexp(1, -24));
+          CHECK(few_rows_of(a, column, transposed, columns) == all(40 * std::ldexp(1, -24)));
+          column[33] = -kInf;
+          CHECK(few_rows_of(a, column, transposed, columns) == all(-kInf));
+          column[2] = kInf;
+          for (const double x : few_rows_of(a, column, transposed, columns)) CHECK(std::isnan(x));
+        }
+  apply(before);
 }
 
 TEST_CASE("matmul: every variant of simt and cuda against a triple loop in double") {

@@ -31,7 +31,9 @@ void check(const Shape& shape, i64 groups, DType t, Device d, Order order, Activ
   for (double& v : values) v += 20;  // an offset that squares about zero would feel
   const Tensor x = in_order(values, shape, t, d, order);
   const Tensor gy = in_order(random_values(size, 5), shape, t, d, order);
-  const Tensor w = to_tensor(random_values(c, 6), {c}, t, d);
+  std::vector<double> weights = random_values(c, 6);
+  for (double& v : weights) v *= 5;  // beyond the bends at 3 and 6
+  const Tensor w = to_tensor(weights, {c}, t, d);
   const Tensor b = to_tensor(random_values(c, 7), {c}, t, d);
   const std::vector<double> xs = to_doubles(x), ws = to_doubles(w), bs = to_doubles(b);
   std::vector<double> gs = to_doubles(gy);
@@ -135,7 +137,8 @@ TEST_CASE("channel norm kernels: parts, chunks and rows beside boundaries, in ev
         check({2, 3, 7}, 3, f16, d, order, f, &ran);     // instances shorter than a window
       }
     for (const Order order : {Order::planes, Order::columns})
-      for (const Activation f : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+      for (const Activation f : {Activation::gelu, Activation::gelu_tanh, Activation::silu,
+                                 Activation::relu6, Activation::hardswish}) {
         check({7, 3, 65}, 0, f32, d, order, f, &ran);
         check({3, 70, 49}, 7, bf16, d, order, f, &ran);
         check({2, 6, 33}, 3, f16, d, order, f, &ran);

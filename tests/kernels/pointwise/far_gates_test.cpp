@@ -74,7 +74,8 @@ TEST_CASE("activations: NaN stays NaN", "[far_gates]") {
 
 TEST_CASE("activations: behind a product they are the same far out", "[far_gates]") {
   for (const Device d : kernel_devices())
-    for (const Activation a : {Activation::gelu, Activation::gelu_tanh, Activation::silu})
+    for (const Activation a :
+         {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::hardswish})
       for (const double place : {kInfinity, -kInfinity, 1e20, -1e20}) {
         CAPTURE(to_string(d), int(a), place);
         const Tensor w = ones({16, 1}, {.dtype = f32, .device = d});

@@ -250,6 +250,35 @@ TEST_CASE("infinite logits draw no token, tokens that are out have no odds", "[m
                  "NumericError: [generate] row 0: a logit after 1 tokens is infinite"));
 }
 
+TEST_CASE("the likeliest is the first of equals, in room for what was asked for", "[models]") {
+  const models::Gpt2 model =
+      models::gpt2({.vocabulary = 3, .context = 8, .channels = 4, .layers = 1, .heads = 1});
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  for (const DType t : {f64, f32, f16, bf16}) {
+    std::vector<i64> room;
+    std::vector<double> row{-kEndless, 2, 2};
+    models::Decoder d{.model = model, .vocabulary = 3, .size = {1, 1, 8, 2}, .options = {}};
+    d.logits = [&](const Tensor& ids, models::KvCache& cache) {
+      room.push_back(cache.context());
+      const Tensor first = tensor(std::vector<double>{0, 1, 3});
+      return stack(ids.size(0) == 1 ? std::vector{tensor(row)} : std::vector{first, tensor(row)})
+          .to(t);
+    };
+    CHECK(models::generate(d, {{1}, {1, 2}}, {.max_new_tokens = 2}) ==
+          Texts{{1, 2, 2}, {1, 2, 1, 1}});
+    CHECK(models::generate(d, {{0, 0}}, {.max_new_tokens = 1, .repetition_penalty = 2}) ==
+          Texts{{0, 0, 1}});
+    (void)models::generate(d, {{0, 0}}, {.max_new_tokens = 7});
+    (void)models::generate(d, {{0, 0}}, {.max_new_tokens = 1, .slide = 2});
+    CHECK(room == std::vector<i64>{4, 4, 3, 8, 8, 8, 8, 8, 8, 8, 8});
+    row[0] = NAN;
+    CHECK(mentions(message_of([&] {
+                     (void)models::generate(d, {{1}, {1}}, {.max_new_tokens = 1});
+                   }),
+                   "NumericError: [generate] row 1: a logit after 1 tokens is NaN"));
+  }
+}
+
 TEST_CASE("a full row that stays keeps the keys of its last token", "[models]") {
   const NoGrad no_grad;
   models::KvCache cache({.layers = 1, .heads = 1, .context = 2, .channels = 1}, 2);
@@ -289,6 +318,10 @@ TEST_CASE("a cache says what it has no room for, and a step that throws adds not
   CHECK(mentions(says(2, {2, 1}), "row 1 cannot take 1 of 2 tokens after 1"));
   CHECK(mentions(says(3), "more tokens than the context of 4: row 0 has 2 and gets 3"));
   CHECK_THROWS_AS(models::KvCache({.layers = -1}, 1), UsageError);
+  for (const i64 row : {-1, 2}) {
+    CHECK_THROWS_AS(cache.row(row), IndexError);
+    CHECK_THROWS_AS(cache.take_length(row, cache.row(0)), IndexError);
+  }
 }
 
 TEST_CASE("several tokens at a time after others see what they would see at once", "[models]") {

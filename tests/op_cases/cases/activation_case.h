@@ -6,7 +6,8 @@
 namespace wt_test {
 
 inline const char* name_of(Activation f) {
-  constexpr const char* kNames[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
+  constexpr const char* kNames[] = {"none", "relu",  "gelu",     "gelu_tanh",
+                                    "silu", "relu6", "hardswish"};
   return kNames[int(f)];
 }
 // As PyTorch writes it, of `z`.
@@ -20,6 +21,10 @@ inline std::string torch_of(Activation f, const std::string& z) {
       return "F.gelu(" + z + ", approximate='tanh')";
     case Activation::silu:
       return "F.silu(" + z + ")";
+    case Activation::relu6:
+      return "F.relu6(" + z + ")";
+    case Activation::hardswish:
+      return "F.hardswish(" + z + ")";
     default:
       return z;
   }

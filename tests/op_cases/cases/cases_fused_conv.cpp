@@ -7,7 +7,8 @@ namespace wt_test {
 namespace {
 
 constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kGelu = Activation::gelu,
-                     kTanh = Activation::gelu_tanh, kSilu = Activation::silu;
+                     kTanh = Activation::gelu_tanh, kSilu = Activation::silu,
+                     kRelu6 = Activation::relu6, kHard = Activation::hardswish;
 
 // f(conv(x, w, bias) + residual) of what the convolution makes.
 Array finished(Array z, const Array* residual, Activation f) {
@@ -19,8 +20,8 @@ Array finished(Array z, const Array* residual, Activation f) {
       rounded += std::fabs(z.v[i]);
     }
     z.v[i] = activated(f, z.v[i]);
-    z.magnitude[i] = kSteepestActivation * (z.magnitude[i] + 1e-3);
-    z.rounded.push_back(kSteepestActivation * rounded);
+    z.magnitude[i] = steepest(f) * (z.magnitude[i] + 1e-3);
+    z.rounded.push_back(steepest(f) * rounded);
   }
   z.terms += kTermsOfFormula;
   return z;
@@ -83,8 +84,12 @@ void add_fused_conv1d(std::vector<OpCase>& rows) {
        {{{1, 1, 6}, {2, 1, 4}, true, one, none, one, {}, 1, "padding='same'", true},
         {kTanh, true, false}},
        {{{1, 3, 1}, {2, 3, 1}, true, one, none, one, {}}, {kSilu, false, true}},
+       {{{2, 3, 9}, {5, 3, 3}, true, one, one, one, {}, 1, "padding=1"}, {kRelu6, true, true}},
+       {{{2, 3, 9}, {5, 3, 3}, true, one, one, one, {}, 1, "padding=1"}, {kHard, true, false}},
        {{{1, 3, 257}, {5, 3, 3}, true, one, one, one, {}, 1, "padding=1"}, {kSilu, true, true}},
        {{{1, 17, 7}, {33, 17, 3}, true, one, one, one, {}, 1, "padding=1"}, {kRelu, false, true}},
+       {{{2, 3, 6}, {3, 1, 3}, true, one, one, one, {}, 3, "padding=1, groups=3"},
+        {kRelu, true, true}},
        {{{0, 2, 5}, {3, 2, 3}, true, one, none, one, {}}, {kGelu, true, true}}}));
   OpCase& c = rows.back();
   c.errors.push_back(conv_error_shapes(
@@ -128,6 +133,8 @@ void add_fused_conv2d(std::vector<OpCase>& rows) {
     cases.push_back({steps, way});
   for (const Way& way : {Way{kRelu, true, true}, {kTanh, true, true}}) cases.push_back({wide, way});
   cases.push_back({{{3, 8, 6, 5}, {7, 8, 1, 1}, true, one, none, one, {}}, {kRelu, true, true}});
+  cases.push_back({{{2, 3, 4, 5}, {3, 1, 3, 3}, true, one, one, one, {}, 3, "padding=1, groups=3"},
+                   {kRelu6, true, false}});
   cases.push_back({{{1, 6, 9, 9},
                     {12, 1, 3, 3},
                     true,

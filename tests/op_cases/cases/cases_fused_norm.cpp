@@ -7,13 +7,14 @@ namespace wt_test {
 namespace {
 
 constexpr Activation kNone = Activation::none, kRelu = Activation::relu, kGelu = Activation::gelu,
-                     kTanh = Activation::gelu_tanh, kSilu = Activation::silu;
+                     kTanh = Activation::gelu_tanh, kSilu = Activation::silu,
+                     kRelu6 = Activation::relu6, kHard = Activation::hardswish;
 
 Oracle behind(Activation f, const Oracle& norm) {
   return [=](const std::vector<Array>& in) {
     Array r = norm(in);
     for (double& v : r.v) v = activated(f, v);
-    for (double& m : r.magnitude) m = kSteepestActivation * m + 1e-3;
+    for (double& m : r.magnitude) m = steepest(f) * m + 1e-3;
     return r;
   };
 }
@@ -35,6 +36,7 @@ void add_batch(std::vector<OpCase>& rows) {
                         {{7, 3}, kRelu, 1, false, true},    {{2, 2, 1, 3, 2}, kSilu, 1, true},
                         {{31, 33}, kRelu, 2, true},         {{3, 7, 31}, kGelu, 2, true},
                         {{2, 257, 3}, kRelu, 2, true},      {{600, 9}, kTanh, 2, true},
+                        {{3, 4, 5}, kRelu6, 2, true, true}, {{7, 5}, kHard, 2, false, true},
                         {{3, 4, 5}, kNone, 2, true},        {{0, 3, 4}, kRelu, 2, false},
                         {{3, 4, 0}, kGelu, 2, false}};
   for (const Case& k : cases) {

@@ -1,6 +1,8 @@
 // A CUPTI without a GPU: a library that WT_CUPTI names. FAKE_CUPTI says what it pretends, words
 // apart by spaces: "taken" (another tool has it), "denied" (profiling is for administrators), "old"
-// (it knows no kernel records). Records are what the test asks for through fake_cupti_call().
+// (it knows no kernel records), "fast" (its clock runs at twice the speed), "late" (each reading of
+// the clock takes longer than the one before). Records are what the test asks for through
+// fake_cupti_call().
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -44,7 +46,8 @@ bool pretends(const char* word) {
 u64 now() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return kClock + u64(t.tv_sec) * 1'000'000'000 + u64(t.tv_nsec);
+  const u64 ns = u64(t.tv_sec) * 1'000'000'000 + u64(t.tv_nsec);
+  return kClock + (pretends("fast") ? 2 * ns : ns);
 }
 
 size_t bytes_of(u32 kind) {
@@ -142,6 +145,7 @@ int cuptiSubscribe(void** subscriber, Callback, void*) {
   if (subscribers || pretends("taken")) return 39;
   *subscriber = &subscribers;
   ++subscribers;
+  node_ns = 0;
   return kSuccess;
 }
 int cuptiUnsubscribe(void* subscriber) {
@@ -193,7 +197,10 @@ int cuptiActivityGetNumDroppedRecords(void*, u32, size_t* count) {
   return kSuccess;
 }
 int cuptiGetTimestamp(u64* ns) {
+  static u64 readings = 0;
   *ns = now();
+  if (pretends("late"))
+    for (const u64 until = *ns + 20'000 * ++readings; now() < until;) {}
   return kSuccess;
 }
 int cuptiActivityPushExternalCorrelationId(u32 kind, u64 id) {

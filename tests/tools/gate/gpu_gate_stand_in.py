@@ -2,7 +2,7 @@
 is in plan.json beside it; it takes no time but moves the clock of the gate.
 
 plan: {"contracts": [...], "fault": {"check:sum": KIND, "tune:..": .., "step:gpt": .., ...},
-       "seconds": {"check": 1, ...}, "tests": {name: "passed" | "failed" | "hang"}, "cut": N, "probe": ...}
+       "seconds": {"check": 1, ...}, "tests": {name: "passed" | "failed" | "hang"}, "cut": [N...], "probe": ...}
 cut: the gate that runs this is killed as the Nth piece of work begins."""
 
 import fcntl
@@ -47,7 +47,7 @@ def note(text):
 
 def work(part, name):
     """One piece: takes its time, and may be where the gate is cut or where the fault is."""
-    if changed("pieces", lambda v: v + 1) == plan("cut", -1):
+    if changed("pieces", lambda v: v + 1) in plan("cut", []):
         with open(os.path.join(HERE, "left"), "w", encoding="ascii") as f:
             f.write(str(os.getpid()))
         os.kill(int(os.environ["GATE_PID"]), signal.SIGKILL)

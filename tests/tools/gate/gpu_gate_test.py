@@ -115,15 +115,16 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.calls("ncu:")[0], "ncu:adam_step")  # the farthest from its prediction
 
     def test_nothing_left_is_not_measured_again(self):
-        self.expect(0)
+        one = {"steps": "gpt:bf16"}
+        self.expect(0, **one)
         before = len(self.calls())
-        self.expect(0)
+        self.expect(0, **one)
         self.assertEqual(len(self.calls()), before)
-        self.expect(0, "ceilings")
+        self.expect(0, "ceilings", **one)
         self.assertEqual(len(self.calls("ceilings:")), 6)
         self.assertEqual(len(self.rows(bench="ceiling_copy")), 1)
         self.assertIn("ceiling_copy", self.read("out/gpu_gate_before.jsonl"))
-        self.expect(0, "--fresh")
+        self.expect(0, "--fresh", **one)
         self.assertEqual(len(self.rows(bench="check")), 4)
 
     def test_several_calls(self):
@@ -164,9 +165,9 @@ class Gate(unittest.TestCase):
         self.assertIn("FAILED: probe: exit code 6: unknown error", self.page())
 
     def test_another_device_is_refused(self):
-        self.expect(0)
+        self.expect(3, "ceilings")
         self.plan(probe="NVIDIA Stand-in H200, driver for CUDA 13.1, another cpu, warptape 0.1.0 abc")
-        self.expect(0)
+        self.expect(3, "ceilings")
         page = self.page()
         self.plan(probe="NVIDIA Stand-in H200, driver for CUDA 13.0, runtime 13.0, a cpu, warptape 0.1.0 abd")
         self.expect(2)
@@ -189,16 +190,17 @@ class Gate(unittest.TestCase):
         # Those of the machine's own toolkit, if it has one, must not be found.
         os.environ["PATH"], old = "/usr/bin:/bin", os.environ["PATH"]
         self.addCleanup(os.environ.__setitem__, "PATH", old)
-        self.expect(0)
+        self.expect(0, steps="gpt:bf16")
         self.assertIn("python3 has no torch", self.page())
         self.assertIn("| memcheck | SKIPPED: no compute-sanitizer", self.page())
         self.assertTrue(self.rows(bench="gpt"))
 
     # --- faults ---
 
-    def fault(self, kind, part="check", name="softmax_forward"):
+    def fault(self, kind, *parts, part="check", name="softmax_forward", **how):
+        """In a call of these parts alone: the others are what test_all_well is about."""
         self.plan(fault={f"{part}:{name}": kind})
-        self.expect(1)
+        self.expect(1, *parts, **how)
 
     def test_a_contract_that_ends_or_hangs_its_process(self):
         for kind, why in (("crash", "exit code 6: [device] an illegal memory access"), ("hang", "hung"),
@@ -206,7 +208,7 @@ class Gate(unittest.TestCase):
                           ("fail", "exit code 1: InternalError: planted")):  # fmt: skip
             with self.subTest(kind):
                 self.setUp()
-                self.fault(kind)
+                self.fault(kind, "check", "tune")
                 self.assertIn("GPU gate FAILED: check", self.said)
                 self.assertIn("- check: **softmax_forward**: " + why, self.page())
                 # The walk went on behind it, and the other parts ran.
@@ -218,19 +220,18 @@ class Gate(unittest.TestCase):
         for kind, why in (("nan", "WRONG: softmax_forward"), ("memory", "OUT OF MEMORY: softmax_forward")):
             with self.subTest(kind):
                 self.setUp()
-                self.fault(kind)
+                self.fault(kind, "check")
                 self.assertIn(f"- check: **softmax_forward**: {why}", self.page())
                 self.assertEqual(len(self.rows(bench="check")), 4)
 
     def test_wrong_values_of_a_walk_that_is_cut_short(self):
         many = [f"contract{i}" for i in range(30)]
-        self.plan(contracts=many, seconds={"check": 5, "step": 5, "torch": 5, "tune": 10},
-                  fault={"check:contract2": "nan"})  # fmt: skip
-        self.expect(1, seconds=200)
+        self.plan(contracts=many, seconds={"check": 5}, fault={"check:contract2": "nan"})
+        self.expect(1, "check", seconds=60)
         self.assertIn("| check | left", self.page())
         self.assertIn("- check: **contract2**: WRONG", self.page())
-        while "left:" in self.said:
-            self.gate(seconds=200)
+        while "| check | left" in self.page():
+            self.gate("check", seconds=60)
         self.assertEqual(len(self.rows(bench="check")), 30)
         self.assertIn("GPU gate FAILED: check (", self.said)
 
@@ -238,7 +239,7 @@ class Gate(unittest.TestCase):
         for kind, why in (("crash", "exit code 6"), ("memory", "exit code 4: OutOfMemory"), ("hang", "longer than")):
             with self.subTest(kind):
                 self.setUp()
-                self.fault(kind, "step", "mlp_small")
+                self.fault(kind, "steps", "tune", part="step", name="mlp_small", steps="mlp_small:f32,fashion:f32")
                 self.assertIn("- steps: **mlp_small:f32**: eager: " + why, self.page())
                 self.assertTrue(self.rows(bench="fashion", impl="warptape captured"))
                 self.assertIn("| tune | passed", self.page())
@@ -247,7 +248,7 @@ class Gate(unittest.TestCase):
         for part, kind in (("step", "nan"), ("torch", "loss")):
             with self.subTest(part):
                 self.setUp()
-                self.fault(kind, part, "fashion")
+                self.fault(kind, "steps", part=part, name="fashion", steps="gpt:bf16,fashion:f32")
                 self.assertIn("fashion:f32: losses disagree", self.page())
                 self.assertNotIn("gpt:bf16: losses disagree", self.page())
 
@@ -256,61 +257,67 @@ class Gate(unittest.TestCase):
             with self.subTest(kind):
                 self.setUp()
                 self.plan(fault={"torch:gpt": kind})
-                self.expect(0, seconds=2000)
+                self.expect(3, "steps", seconds=2000, steps="gpt:bf16,fashion:f32")
+                self.assertIn("| steps | passed", self.page())
                 self.assertFalse(self.rows(bench="gpt", impl="torch eager"))
                 self.assertTrue(self.rows(bench="fashion", impl="torch eager"))
                 self.assertTrue(self.rows(bench="gpt", impl="warptape captured"))
 
     def test_files_that_fail_and_hang(self):
         self.plan(tests={"ops_test": "failed", "cuda_gpu_test": "hang"})
-        self.expect(1)
+        self.expect(1, "tests")
         self.assertIn("- tests: **ops_test 1/2**: sums are right", self.page())
         self.assertIn("- tests: **cuda_gpu_test**: longer than", self.page())
 
     def test_tune(self):
-        self.fault("nan", "tune", "sum")
+        self.fault("nan", "tune", part="tune", name="sum")
         self.assertIn("- tune: sum:warp", self.page())
 
     def test_checkers(self):
         self.plan(finds="racecheck")
-        self.expect(1)
+        self.expect(1, "racecheck", "synccheck")
         self.assertIn("- racecheck: **sum**: Invalid __global__ write of size 4 bytes", self.page())
         self.assertIn("| synccheck | passed", self.page())
         self.plan(checker="unsupported")
-        self.expect(0, "--fresh")
+        self.expect(3, "--fresh", "memcheck")
         self.assertIn("| memcheck | SKIPPED: compute-sanitizer does not support this machine", self.page())
 
     # --- cuts ---
 
     def test_cut_at_ten_places(self):
-        self.expect(0)
+        """Of one folder, one after the other: what a call has done, the next ones do not do again."""
+        steps = "gpt:bf16,fashion:f32"
+        self.expect(0, steps=steps)
         pieces = float(self.read("pieces"))
         key = lambda r: (r["bench"], r["impl"], r.get("dtype"))  # noqa: E731
         whole = {key(r) for r in self.rows()}
-        for i in range(10):
-            at = 1 + int(i * (pieces - 1) / 9)
+        self.setUp()
+        cuts = [1 + int(i * (pieces - 1) / 9) for i in range(10)]
+        self.plan(cut=cuts)
+        kept = []
+        for at in cuts:
             with self.subTest(at=at):
-                self.setUp()
-                self.plan(cut=at)
-                self.assertEqual(self.gate(), -9, self.said)
+                self.assertEqual(self.gate(steps=steps), -9, self.said)
+                self.wait_for_what_was_left()
+                self.assertEqual(self.rows()[: len(kept)], kept)
                 kept = self.rows()
                 if kept:
                     self.assertIn("# GPU gate", self.page())
-                self.expect(0)
-                self.assertEqual(self.rows()[: len(kept)], kept)
-                self.assertEqual({key(r) for r in self.rows()}, whole)
-                for part in PARTS:
-                    self.assertIn(f"| {part} | passed", self.page())
+        self.expect(0, steps=steps)
+        self.assertEqual(self.rows()[: len(kept)], kept)
+        self.assertEqual({key(r) for r in self.rows()}, whole)
+        for part in PARTS:
+            self.assertIn(f"| {part} | passed", self.page())
 
     def test_torn_lines(self):
         """What a cut left half is no row, and what follows it is one."""
-        self.plan(cut=3)
-        self.gate()
+        self.plan(cut=[3])
+        self.gate(steps="gpt:bf16")
         self.wait_for_what_was_left()
         for name in ("out/gpu_gate.jsonl", "out/gpu_gate_state.jsonl"):
             with open(self.path(name), "a", encoding="utf-8") as f:
                 f.write('{"bench": "half')
-        self.expect(0)
+        self.expect(0, steps="gpt:bf16")
         self.assertEqual(len({r["impl"] for r in self.rows(bench="check")}), 4)
 
 

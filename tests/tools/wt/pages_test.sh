@@ -41,6 +41,22 @@ export WT_MACHINE="$here/machine.tsv"
     lr=$([ $run = a ] && echo 1e-3 || echo 1e-2)
     run 0 train fashion $mlp --data synthetic --quiet --steps 4 --lr $lr --log-tensors 1 --out "$here/$run"
   done
+  run 0 tape charlm --device cpu --batch 2 --html "$here/tape.html"
+  if [ -x "${wt%/*}/wt_race" ]; then
+    run 0 look softmax_forward:block --op 3x2000 --source "$root" --out "$here/look.html"
+  fi
+  if [ -e "${wt%/*}/labs/host/grade.conf" ]; then
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$root" "$here" <<'END' || bad=1
+import sys
+from pathlib import Path
+root, here = map(Path, sys.argv[1:])
+sys.path.insert(0, str(root / "tests/labs"))
+import lab_test
+lab = root / "labs/10_tape"
+lab_test.as_file(lab / "wrong/hook_each.diff", lab / "solution.cpp", [], here)
+END
+    run 11 lab report "$here/hook_each.cpp" --lab 10 --out "$here/lab.html"
+  fi
   run 9 diff "$here/a" "$here/b" --html "$here/diff.html"
 }
 cp "$here/bare/roofline.html" "$here/roofline_bare.html"

@@ -54,6 +54,10 @@ list=$("$wt" bench counters --only softmax_forward --shape 1 --variant naive --l
 grep -qE '^device load +4 B .* 5\.00 of +1\.00 <- +\| +[0-9]+\| .*largest = max\(largest, A\(x\[i\]\)\)' \
   <<<"$list" || fail "no line of the maximum: $list"
 grep -q '^softmax_naive<float>' <<<"$list" || fail "the listing does not name the kernel"
+# Waits too, and the kernel's head.
+list=$("$wt" bench counters --only softmax_forward --shape 1 --variant block --lines --source "$root")
+grep -qE '^__[a-z_]+: [0-9]+ warps +\| +[0-9]+\| ' <<<"$list" || fail "no waits beside their lines: $list"
+grep -qE '\| +[0-9]+\| .*__global__' <<<"$list" || fail "the kernel's head is not shown: $list"
 # Without the source the places are there all the same.
 (cd "$here" && "$wt" bench counters --only softmax_forward --shape 1 --variant naive --lines) |
   grep -q '^softmax.cu' || fail "no listing elsewhere"

@@ -52,6 +52,23 @@ WT_TUNE=off expect 0 "loss" train charlm $tiny --device simt --out "$here/b"
 printf 'junk\n' >"$file"
 expect 0 "written anew" tune --device simt --quick --op sum --output "$file"
 
+# Commands that want results take what is cheap on simt, by the file that ships; what a GPU would take stays with
+# WT_TUNE=off, with WT_KERNEL, and with those that count.
+takes() {  # VARIANT ARGUMENTS...: which cross_entropy_forward the trace of it has
+  local want=$1
+  shift
+  rm -rf "$here/trace"
+  "$wt" "$@" --data "$here/text" --batch 2 --quiet --set layers=1 --set channels=16 --set heads=2 --device simt \
+    --out "$here/trace" >"$here/out" 2>"$here/err" || fail "wt $*"
+  grep -q "cross_entropy_forward:$want " "$here/trace/trace.json" || fail "wt $*: no cross_entropy_forward:$want"
+}
+grep -q "^cross_entropy_forward	f32	.*	naive	right	" "${0%/*}/../../../kernels/dispatch/simt_tune.tsv" ||
+  fail "another ranking ships: choose another kernel here"
+takes naive train charlm --steps 3 --profile 1
+WT_TUNE=off takes warp train charlm --steps 3 --profile 1
+WT_KERNEL=cross_entropy_forward:block takes block train charlm --steps 3 --profile 1
+takes warp profile charlm --steps 1
+
 expect 0 "results right" tune --device simt --quick --op conv2d --output "$here/conv.tsv"
 grep -q conv_backward_weight "$here/conv.tsv" || fail "--op conv2d: not the kernels that it runs"
 # Nothing is begun after --for; called again it goes on to the same rows, each of which is in --json.

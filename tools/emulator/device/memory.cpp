@@ -109,11 +109,13 @@ Memory& memory() {
   return *m;
 }
 
+// Below 0: this process may make none (a sandbox), and blocks are filled byte by byte.
 int template_file() {
   int& file = memory().fill;
   if (file >= 0) return file;
   file = memfd_create("emulator", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, kTemplate) != 0) no_space(kTemplate);
+  if (file < 0) return file;
+  if (ftruncate(file, kTemplate) != 0) no_space(kTemplate);
   void* p = mmap(nullptr, kTemplate, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (p == MAP_FAILED) no_space(kTemplate);
   std::memset(p, 0xff, kTemplate);
@@ -129,7 +131,7 @@ void map_fixed(u64 where, u64 bytes, int rights, int flags, int file) {
 
 void begin_block(const Block& b) {
   const u64 where = b.begin + u64(b.alias), pages = round_up(b.bytes(), kPage);
-  if (b.bytes() >= kLarge) {
+  if (b.bytes() >= kLarge && template_file() >= 0) {
     for (u64 done = 0; done < pages; done += kTemplate)
       map_fixed(where + done, std::min(kTemplate, pages - done), PROT_READ | PROT_WRITE, 0,
                 template_file());

@@ -38,16 +38,20 @@ void check_order(Warp& w, const Access& a, const u64 (&at)[kLanes]) {
                       (c.other_wrote ? "wrote" : "read") + " them: " + describe_address(address) +
                       "\n  the other is " + describe_op(c.other));
   };
-  // One stretch, as most accesses are, is asked for at once.
-  const u32 first = u32(__builtin_ctz(w.mask));
-  bool dense = w.mask == kAllLanes;
-  for (u32 l = 1; l < kLanes && dense; ++l) dense = at[l] == at[0] + u64(l) * a.bytes;
-  if (dense) return ask(first, at[0], a.bytes * kLanes);
-  u64 before = ~u64(0);
-  for_lanes(w.mask, [&](u32 l) {
-    if (at[l] != before) ask(l, at[l], a.bytes);
+  // Stretches, of all lanes as most accesses are, or of some, are asked for at once.
+  u32 first = u32(__builtin_ctz(w.mask)), bytes = a.bytes;
+  u64 before = at[first];
+  for_lanes(w.mask & (w.mask - 1), [&](u32 l) {
+    if (at[l] == before) return;
+    if (at[l] == at[first] + bytes) {
+      bytes += a.bytes;
+    } else {
+      ask(first, at[first], bytes);
+      first = l, bytes = a.bytes;
+    }
     before = at[l];
   });
+  ask(first, at[first], bytes);
 }
 
 // Lanes that do not count get a valid pointer of one that does.
@@ -97,10 +101,10 @@ void race(Warp& w, const Access& a, u32 lane, u32 offset, const char* did, u32 o
                     " with no barrier between: __syncthreads() is missing");
 }
 
-void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
+void note_bytes(Warp& w, const Access& a, u32 lane, u32 begin, u32 behind) {
   ThreadBlock& t = *w.block;
-  for (u32 at = offset; at < offset + a.bytes;) {
-    const u32 end = std::min((at | 3) + 1, offset + a.bytes);
+  for (u32 at = begin; at < behind;) {
+    const u32 end = std::min((at | 3) + 1, behind);
     const u8 bytes = u8(((1u << (end - at)) - 1) << (at & 3));
     SharedWord& word = t.words[at / 4];
     const bool written = word.write_epoch == t.epoch && word.write_bytes & bytes;
@@ -124,20 +128,61 @@ void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
   }
 }
 
+// A whole word, where nothing conflicts. False: not so.
+bool note_word(SharedWord& word, u32 epoch, u16 warp, bool write) {
+  if (word.write_epoch == epoch && word.write_warp != warp) return false;
+  const bool read = word.read_epoch == epoch;
+  if (write) {
+    if (read && (word.read_warp != warp || word.many_readers)) return false;
+    word.write_epoch = epoch;
+    word.write_warp = warp;
+    word.write_bytes = 15;
+  } else {
+    word.many_readers = read && (word.many_readers || word.read_warp != warp);
+    word.read_epoch = epoch;
+    word.read_warp = warp;
+    word.read_bytes = 15;
+  }
+  return true;
+}
+
+void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
+  ThreadBlock& t = *w.block;
+  if ((offset | a.bytes) % 4 == 0) {
+    const u32 end = offset + a.bytes;
+    while (offset < end && note_word(t.words[offset / 4], t.epoch, u16(w.index), a.write))
+      offset += 4;
+    if (offset == end) return;
+    return note_bytes(w, a, lane, offset, end);
+  }
+  note_bytes(w, a, lane, offset, offset + a.bytes);
+}
+
 void shared(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes]) {
   ThreadBlock& t = *w.block;
-  for_lanes(w.mask, [&](u32 l) {
+  u64 low = ~u64(0), high = 0;
+  for (u32 l = 0; l < kLanes; ++l) {
+    const u64 offset = at[l] & ~kWindowMask;
+    low = std::min(low, offset);
+    high = std::max(high, offset);
+    p[l] = t.shared.data() + offset;
+  }
+  const auto check = [&](u32 l) {
     const u64 offset = at[l] & ~kWindowMask;
     if (offset < kSharedBegin || offset + a.bytes > t.shared_end)
       fault(Kind::illegal_address, l,
             std::string(verb(a)) + " " + std::to_string(a.bytes) + " bytes at offset " +
                 std::to_string(i64(offset) - kSharedBegin) + " of the block's " +
                 std::to_string(t.shared_end - kSharedBegin) + " bytes of shared memory");
-    p[l] = t.shared.data() + offset;
+  };
+  if (low < kSharedBegin || high + a.bytes > t.shared_end) [[unlikely]]
+    for_lanes(w.mask, check);
+  if (!t.kernel->checks_shared_races || a.ordered) return;
+  u64 before = ~u64(0);
+  for_lanes(w.mask, [&](u32 l) {
+    if (at[l] != before) note_shared(w, a, l, u32(at[l]));
+    before = at[l];
   });
-  others_too(w.mask, p);
-  if (t.kernel->checks_shared_races && !a.ordered)
-    for_lanes(w.mask, [&](u32 l) { note_shared(w, a, l, u32(at[l])); });
 }
 
 void one_by_one(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes]) {

@@ -1,6 +1,8 @@
 // Tensor core instructions: ldmatrix and mma.sync; PTX ISA, "Warp-level matrix instructions", whose
 // figures say which lane holds which element. Sums are taken in f32 in the order of k: hardware
 // adds in wider blocks and truncates, so no test may depend on the last bits of either.
+#include <immintrin.h>
+
 #include "exec/block.h"
 #include "exec/half_bits.h"
 #include "exec/lanes.h"
@@ -87,32 +89,37 @@ u32 per_register(Element e) {
       return 1;
   }
 }
-double element(const Warp& w, const Slot* slots, Element e, u32 lane, u32 index) {
-  const u32 n = per_register(e);
-  if (e == Element::f64) return w.at<double>(slots[index])[lane];
-  const u32 word = w.at<u32>(slots[index / n])[lane], part = index % n;
+// Element `index` of every lane.
+void read_elements(const Warp& w, const Slot* slots, Element e, u32 index, double (&to)[kLanes]) {
+  if (e == Element::f64) {
+    std::memcpy(to, w.at<double>(slots[index]), sizeof to);
+    return;
+  }
+  const u32 n = per_register(e), shift = index % n * (32 / n);
+  const u32* word = w.at<u32>(slots[index / n]);
+  alignas(64) float x[kLanes];  // f16 and bf16 by way of f32: an instruction a lane
+  const auto floats = [&](auto f) {
+    for (u32 l = 0; l < kLanes; ++l) x[l] = f(word[l] >> shift);
+    for (u32 l = 0; l < kLanes; ++l) to[l] = x[l];
+  };
   switch (e) {
     case Element::f16:
-      return f16_to_float(u16(word >> 16 * part));
+      return floats([](u32 bits) { return f16_to_float(u16(bits)); });
     case Element::bf16:
-      return bf16_to_float(u16(word >> 16 * part));
+      return floats([](u32 bits) { return bf16_to_float(u16(bits)); });
+    case Element::tf32:  // the lower 13 bits are not looked at
+      return floats([](u32 bits) { return __builtin_bit_cast(float, bits & 0xffffe000u); });
     case Element::s8:
-      return i8(word >> 8 * part);
+      for (u32 l = 0; l < kLanes; ++l) to[l] = i8(word[l] >> shift);
+      return;
     case Element::u8:
-      return emu::u8(word >> 8 * part);
+      for (u32 l = 0; l < kLanes; ++l) to[l] = emu::u8(word[l] >> shift);
+      return;
     case Element::s32:
-      return i32(word);
-    case Element::tf32: {  // the lower 13 bits are not looked at
-      const u32 cut = word & 0xffffe000u;
-      float x;
-      std::memcpy(&x, &cut, 4);
-      return x;
-    }
-    default: {
-      float x;
-      std::memcpy(&x, &word, 4);
-      return x;
-    }
+      for (u32 l = 0; l < kLanes; ++l) to[l] = i32(word[l]);
+      return;
+    default:
+      return floats([](u32 bits) { return __builtin_bit_cast(float, bits); });
   }
 }
 
@@ -126,19 +133,15 @@ u32 side_by_side(Element e) {
   return e == Element::f64 || e == Element::tf32 ? 1 : per_register(e);
 }
 
-void place_a(const Shape& s, u32 lane, u32 i, u32* row, u32* col) {
+// Where lane 0 has element i; lane l is l/4 and l%4 elements or packs further on.
+void place_a(const Shape& s, u32 i, u32* row, u32* col) {
   const u32 p = side_by_side(s.a), block = i / p, rows = s.m / 8;
-  *row = lane / 4 + block % rows * 8;
-  *col = lane % 4 * p + i % p + block / rows * 4 * p;
+  *row = block % rows * 8;
+  *col = i % p + block / rows * 4 * p;
 }
-void place_b(const Shape& s, u32 lane, u32 i, u32* row, u32* col) {
-  const u32 p = side_by_side(s.b), block = i / p;
-  *row = lane % 4 * p + i % p + block * 4 * p;
-  *col = lane / 4;
-}
-void place_c(u32 lane, u32 i, u32* row, u32* col) {
-  *row = lane / 4 + i / 2 * 8;
-  *col = lane % 4 * 2 + i % 2;
+u32 row_of_b(const Shape& s, u32 i) {
+  const u32 p = side_by_side(s.b);
+  return i % p + i / p * 4 * p;
 }
 
 // Op::e lists d, a, b, c; their numbers and the shape are in aux and offset.
@@ -148,39 +151,51 @@ void multiply(Warp& w, const Op& op) {
                    Element(lists[4]), Element(lists[5]), Element(lists[6])};
   const Slot *d = lists + 8, *a = d + (op.aux & 255), *b = a + (op.aux >> 8 & 255),
              *c = b + (op.aux >> 16 & 255);
-  static thread_local double A[16][64], B[64][8], C[16][8];
+  alignas(64) static thread_local double A[16][64], B[64][8], C[16][8];
   const u32 na = s.m * s.k / kLanes, nb = s.k * s.n / kLanes, nc = s.m * s.n / kLanes;
-  u32 row, col;
-  for (u32 l = 0; l < kLanes; ++l) {
-    for (u32 i = 0; i < na; ++i)
-      place_a(s, l, i, &row, &col), A[row][col] = element(w, a, s.a, l, i);
-    for (u32 i = 0; i < nb; ++i)
-      place_b(s, l, i, &row, &col), B[row][col] = element(w, b, s.b, l, i);
-    for (u32 i = 0; i < nc; ++i) place_c(l, i, &row, &col), C[row][col] = element(w, c, s.c, l, i);
+  const u32 pa = side_by_side(s.a), pb = side_by_side(s.b);
+  alignas(64) double x[kLanes];
+  for (u32 i = 0; i < na; ++i) {
+    u32 row, col;
+    place_a(s, i, &row, &col);
+    read_elements(w, a, s.a, i, x);
+    for (u32 l = 0; l < kLanes; ++l) A[row + l / 4][col + l % 4 * pa] = x[l];
+  }
+  for (u32 i = 0; i < nb; ++i) {
+    const u32 row = row_of_b(s, i);
+    read_elements(w, b, s.b, i, x);
+    for (u32 l = 0; l < kLanes; ++l) B[row + l % 4 * pb][l / 4] = x[l];
+  }
+  for (u32 i = 0; i < nc; ++i) {
+    read_elements(w, c, s.c, i, x);
+    for (u32 l = 0; l < kLanes; ++l) C[i / 2 * 8 + l / 4][l % 4 * 2 + i % 2] = x[l];
   }
   // Products of two narrow floats are exact in double; the sum of a k-slice is rounded once, to
-  // f32.
-  for (u32 i = 0; i < s.m; ++i)
-    for (u32 j = 0; j < s.n; ++j) {
-      double sum = C[i][j];
-      for (u32 k = 0; k < s.k; ++k) sum = std::fma(A[i][k], B[k][j], sum);  // one rounding in f64
-      C[i][j] = sum;
+  // f32. A row of sums at a time: eight that do not wait for each other.
+  for (u32 i = 0; i < s.m; ++i) {
+    __m256d low = _mm256_load_pd(C[i]), high = _mm256_load_pd(C[i] + 4);
+    for (u32 k = 0; k < s.k; ++k) {
+      const __m256d one = _mm256_broadcast_sd(&A[i][k]);
+      low = _mm256_fmadd_pd(one, _mm256_load_pd(B[k]), low);
+      high = _mm256_fmadd_pd(one, _mm256_load_pd(B[k] + 4), high);
     }
-  for (u32 l = 0; l < kLanes; ++l)
-    for (u32 i = 0; i < nc; ++i) {
-      place_c(l, i, &row, &col);
-      const double x = C[row][col];
+    _mm256_store_pd(C[i], low);
+    _mm256_store_pd(C[i] + 4, high);
+  }
+  for (u32 i = 0; i < nc; ++i)
+    for (u32 l = 0; l < kLanes; ++l) {
+      const double y = C[i / 2 * 8 + l / 4][l % 4 * 2 + i % 2];
       if (s.d == Element::f64) {
-        w.at<double>(d[i])[l] = x;
+        w.at<double>(d[i])[l] = y;
       } else if (s.d == Element::s32) {
         const double top = 0x7fffffff, low = -top - 1;
-        w.at<i32>(d[i])[l] = i32(i64(!lists[7] ? x : x > top ? top : x < low ? low : x));
+        w.at<i32>(d[i])[l] = i32(i64(!lists[7] ? y : y > top ? top : y < low ? low : y));
       } else if (s.d == Element::f16) {
         u32& word = w.at<u32>(d[i / 2])[l];
-        const u32 bits = encode_float(kF16, x);
+        const u32 bits = encode_float(kF16, y);
         word = i % 2 ? (word & 0xffff) | bits << 16 : (word & 0xffff0000u) | bits;
       } else {
-        w.at<float>(d[i])[l] = canonical(float(x));
+        w.at<float>(d[i])[l] = canonical(float(y));
       }
     }
 }

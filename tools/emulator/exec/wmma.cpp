@@ -108,12 +108,10 @@ void multiply(Warp& w, const Op& op) {
   read(1, A, m * k);
   read(2, B, k * n);
   read(3, C, m * n);
+  // In the order of x; the sums of a row do not wait for each other.
   for (u32 i = 0; i < m; ++i)
-    for (u32 j = 0; j < n; ++j) {
-      double sum = C[i * n + j];
-      for (u32 x = 0; x < k; ++x) sum += A[i * k + x] * B[x * n + j];
-      C[i * n + j] = sum;
-    }
+    for (u32 x = 0; x < k; ++x)
+      for (u32 j = 0; j < n; ++j) C[i * n + j] += A[i * k + x] * B[x * n + j];
   const Type t = Type(list[3]);
   const u32 elements = list[7] * per_register(t);
   for (u32 l = 0; l < kLanes; ++l)

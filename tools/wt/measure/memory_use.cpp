@@ -16,15 +16,6 @@ namespace {
 
 constexpr int kSteps = 3;  // the second has all of the optimizer's state, the third is like it
 
-// A batch that needs no data: class 0, byte 0, pixels of 0.
-data::Batch made_up_batch(const Recipe& recipe, i64 batch) {
-  const data::Batch shapes = recipe.shape_batch(batch);
-  const auto zeros_of = [](const Tensor& t) {
-    return zeros(t.shape(), {.dtype = t.dtype(), .device = Device::cpu()});
-  };
-  return {zeros_of(shapes.x), zeros_of(shapes.y)};
-}
-
 void add(memory::Level& l, Category c, i64 bytes) {
   l.bytes += bytes;
   l.by_category[size_t(c)] += bytes;
@@ -86,6 +77,14 @@ void count_dataset(MemoryUse& use, i64 bytes) {
 }
 
 }  // namespace
+
+data::Batch made_up_batch(const Recipe& recipe, i64 batch) {
+  const data::Batch shapes = recipe.shape_batch(batch);
+  const auto zeros_of = [](const Tensor& t) {
+    return zeros(t.shape(), {.dtype = t.dtype(), .device = Device::cpu()});
+  };
+  return {zeros_of(shapes.x), zeros_of(shapes.y)};
+}
 
 std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data) {
   if (!is_race(o.recipe))

@@ -31,6 +31,8 @@ struct MemoryJob {
   bool with_data = false;  // the dataset counts, and a measurement reads it
 };
 std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data);
+// A batch on the cpu that needs no data: class 0, byte 0, pixels of 0.
+data::Batch made_up_batch(const Recipe& recipe, i64 batch);
 
 // Three steps on the meta device that stands for the one of the options: no tensor gets bytes. A
 // dataset counts where it lies on that device; only headers are read.

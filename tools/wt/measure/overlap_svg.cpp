@@ -53,9 +53,9 @@ std::string style_of(const TimelineSpan& s) {
   return to_string(s.kind);
 }
 
-class Picture {
+class OverlapPicture {
  public:
-  explicit Picture(const OverlapTimeline& t) : t_(t), times_(times_of(t)) {
+  explicit OverlapPicture(const OverlapTimeline& t) : t_(t), times_(times_of(t)) {
     for (const TimelineSpan& s : t.spans) {
       begin_ = std::min(begin_, s.from_us);
       chunks_ |= s.kind == SpanKind::chunk;
@@ -174,6 +174,6 @@ class Picture {
 
 }  // namespace
 
-std::string overlap_svg(const OverlapTimeline& t) { return Picture(t).draw(); }
+std::string overlap_svg(const OverlapTimeline& t) { return OverlapPicture(t).draw(); }
 
 }  // namespace wt::tools

@@ -57,6 +57,7 @@ void refuse_options(const TrainOptions& o) {
       {o.ranks != 0, "--ranks"},
       {!o.init_from.empty(), "--init-from: all start from the same random weights"},
       {o.patience != plain.patience, "--patience: all make the same steps"},
+      {o.eval_batches >= 0, "--eval-batches\n  Try --set held_out=2000"},
       {o.ema != plain.ema, "--ema"},
       {o.schedule == "plateau", "--schedule plateau: all have the same schedule"},
       {!o.kernels.empty(), "--kernel"}};

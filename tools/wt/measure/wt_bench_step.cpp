@@ -71,6 +71,10 @@ void add_bench_step(Command bench, int& code) {
       .check(at_least(1));
   c.add_option("--image", o->step.image, "side of the pictures; default: the model's usual one")
       .check(at_least(1));
+  c.add_flag("--channels-last", o->step.channels_last,
+             "pictures with their channels side by side in memory");
+  c.add_flag("--recompute", o->step.recompute,
+             "backward makes again what is cheap, norms and activations, instead of keeping it");
   c.add_option("--precision", o->step.precision)
       .check(one_of({"f32", "tf32", "f16", "bf16"}))
       .show_default();

@@ -23,10 +23,11 @@ struct DoctorCommand {
 // What is about a run that is kept or shared, which an examination is not.
 void check_examined(const Command& c) {
   for (const char* name :
-       {"--out",       "--init-from",      "--resume",      "--save-every",  "--eval-every",
-        "--log-every", "--on-write-error", "--patience",    "--keep",        "--sample",
-        "--exponents", "--curve",          "--log-tensors", "--dry-run",     "--ranks",
-        "--zero",      "--deadline",       "--kernel",      "--kernel-from", "--memory-limit"})
+       {"--out",         "--init-from",      "--resume",       "--save-every",  "--eval-every",
+        "--log-every",   "--on-write-error", "--patience",     "--keep",        "--sample",
+        "--exponents",   "--curve",          "--eval-batches", "--log-tensors", "--dry-run",
+        "--ranks",       "--zero",           "--deadline",     "--kernel",      "--kernel-from",
+        "--memory-limit"})
     if (c.given(name))
       throw UsageError(str(name,
                            " is about a whole training, and the doctor sees a few steps of "

@@ -80,6 +80,7 @@ class Pictures : public Recipe {
             .warmup = 500,
             .drop_last = true};
   }
+  double eval_cost() const override { return 1; }  // of small models: it is read and decoded
   const char* item() const override { return "images"; }
   std::vector<std::string> class_names() const override { return names_.shown(); }
   bool judges_top5() const override { return classes_ > 5; }

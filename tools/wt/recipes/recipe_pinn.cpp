@@ -68,7 +68,9 @@ class Pinn : public Recipe {
 
   bool classifies() const override { return false; }
   std::vector<Measure> measures(const data::AnyDataset& held_out) override {
-    return measures_of(predict(held_out), field_of(held_out).u);
+    std::vector<double> want;
+    const std::vector<double> u = predict(held_out, &want);
+    return measures_of(u, want);
   }
   static std::vector<Measure> measures_of(const std::vector<double>& u,
                                           const std::vector<double>& want) {
@@ -145,14 +147,17 @@ class Pinn : public Recipe {
   // The mean square of the residual.
   Loss residual_loss(const Tensor& p) { return {sum(square(residual(p))), double(p.size(0))}; }
 
-  // At the samples of the set, in their order.
-  std::vector<double> predict(const data::AnyDataset& set) {
+  // At the samples of the set, in their order. What they should be is added to `want`.
+  std::vector<double> predict(const data::AnyDataset& set, std::vector<double>* want = nullptr) {
     const Device d = *wt::detail::device_of_model(*net_);
     std::vector<double> all;
     for (const data::Batch& b :
          data::Loader<data::AnyDataset>{set, {.batch = defaults().eval_batch}}) {
       const std::vector<double> u = field(b.x.to(d)).to_vector<double>();
       all.insert(all.end(), u.begin(), u.end());
+      if (!want) continue;
+      const std::vector<double> known = b.y.to_vector<double>();
+      want->insert(want->end(), known.begin(), known.end());
     }
     return all;
   }

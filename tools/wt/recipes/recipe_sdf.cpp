@@ -167,6 +167,9 @@ class Sdf : public Recipe {
     names_.take(kept, path);
   }
   i64 items_per_sample() const override { return part_.count(points_); }
+  double eval_cost() const override {
+    return double(kHeldOutPoints) / double(items_per_sample()) / 3;
+  }
 
  private:
   // ids [shapes], x [shapes, points, 3 or more]: [shapes, points, 1]

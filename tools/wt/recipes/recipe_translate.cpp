@@ -99,6 +99,7 @@ class Translate : public Recipe {
     return std::make_unique<Translator>(net_, words_, limits_.max_length);
   }
   bool translates() const override { return true; }
+  double eval_cost() const override { return 1; }  // it is translated too, token by token
 
   nn::Metadata kept() const override {
     if (!words_) return {};

@@ -102,6 +102,8 @@ class Recipe {
 
   // Whether held-out data is judged by cross entropy and accuracy of logits(); else by measures().
   virtual bool classifies() const { return true; }
+  // What it costs to judge a held-out sample, in steps of training on one: a forward is a third.
+  virtual double eval_cost() const { return 1.0 / 3; }
   // The first one is what is called the held-out loss, so less is better. The model is in eval
   // mode.
   virtual std::vector<Measure> measures(const data::AnyDataset&) { return {}; }

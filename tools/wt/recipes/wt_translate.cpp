@@ -8,6 +8,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/nn/bleu.h"
 #include "warptape/tools/wt/model_options.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
 #include "warptape/tools/wt/recipes/translator.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
@@ -121,7 +122,10 @@ void add_translate(Command app, int& code) {
   c.add_option("--references", o->references,
                "a file of the same number of lines: BLEU is printed to stderr; may be repeated")
       .one_value_each_time();
-  c.callback([o, &code] { code = run(*o); });
+  c.callback([o, &code] {
+    take_cheap_kernels_on_simt();
+    code = run(*o);
+  });
 }
 
 }  // namespace wt::tools

@@ -155,7 +155,7 @@ std::string code_mark(const char* format, u32 value) {
 }  // namespace
 
 std::string render_classes(const metrics::ClassificationReport& report,
-                           const ReportConfusion* confusion) {
+                           const ReportConfusion* confusion, const std::string& of) {
   std::vector<bool> predicted(report.classes.size(), true);
   if (confusion) {
     const Matrix m(*confusion);
@@ -186,7 +186,7 @@ std::string render_classes(const metrics::ClassificationReport& report,
   averages +=
       average_row(report.macro, report.digits) + average_row(report.weighted, report.digits);
   return section(
-      "Classes", "held out", "",
+      "Classes", of, "",
       "<table class=\"numbers\"><thead><tr><th></th><th>precision</th><th>recall</th>"
       "<th>f1</th><th>support</th></tr></thead><tbody>" +
           rows + "</tbody><tbody class=\"averages\">" + averages + "</tbody></table>" +
@@ -195,14 +195,14 @@ std::string render_classes(const metrics::ClassificationReport& report,
                          : ""));
 }
 
-std::string render_confusion(const ReportConfusion& confusion) {
+std::string render_confusion(const ReportConfusion& confusion, const std::string& of) {
   const Matrix m(confusion);
   if (m.size() > kMaxColumns) {
-    return section("Most frequent mistakes", "held out, " + std::to_string(m.size()) + " classes",
+    return section("Most frequent mistakes", of + ", " + std::to_string(m.size()) + " classes",
                    " wide", mistakes(m));
   }
   return section("Confusion matrix",
-                 "held out, counts; colour: part of the row, mistakes by its square root",
+                 of + ", counts; colour: part of the row, mistakes by its square root",
                  m.size() > kBesideClasses ? " wide" : " close", heat_map(m));
 }
 

@@ -22,12 +22,13 @@ struct ReportSample {
 };
 
 // Sections of the report's page; all names are escaped. `confusion` may be null: with it, numbers
-// of classes that were never predicted are marked as 0 / 0 too.
+// of classes that were never predicted are marked as 0 / 0 too. `of`: which samples, beside the
+// title.
 std::string render_classes(const metrics::ClassificationReport& report,
-                           const ReportConfusion* confusion);
+                           const ReportConfusion* confusion, const std::string& of = "held out");
 // A table with counts, coloured by their part of the row; the most frequent mistakes as a list when
 // there are more than 40 classes. UsageError if the counts are no square of the names.
-std::string render_confusion(const ReportConfusion& confusion);
+std::string render_confusion(const ReportConfusion& confusion, const std::string& of = "held out");
 std::string render_samples(const std::vector<ReportSample>& samples);
 
 // `text` as HTML that shows every byte: controls, direction marks and what is not UTF-8 become

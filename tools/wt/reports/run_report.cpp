@@ -59,6 +59,12 @@ ChartSeries step_series(const Points& points) {
   return {"", points.size() > kNarrowColumns ? "thin" : "train", thin_out(points, kNarrowColumns)};
 }
 
+// ", 640 of 10,000" where evaluations were of a part of the held-out samples, the same in all.
+std::string sample_note(const RunHistory& history) {
+  if (history.evals.empty() || !history.evals.back().sample) return "";
+  return ", " + sample_text(*history.evals.back().sample);
+}
+
 const EvalRecord* best_eval(const RunHistory& history, const ReportOptions& options) {
   const EvalRecord* best = nullptr;
   for (const EvalRecord& r : history.evals) {
@@ -81,10 +87,9 @@ void add_best(Chart& chart, const EvalRecord* best, double y) {
 Chart loss_chart(const RunHistory& history, const ReportOptions& options) {
   Chart chart{.title = "Loss", .unit = options.loss_unit, .series = {}, .wide = true};
   add_train(chart, step_points(history, [](auto& r) { return std::optional(r.loss); }));
-  ChartSeries eval{options.held_out == ReportOptions{}.held_out ? "held out" : options.held_out,
-                   "eval",
-                   {},
-                   true};
+  const bool is_loss = options.held_out == ReportOptions{}.held_out;
+  ChartSeries eval{
+      (is_loss ? "held out" : options.held_out) + sample_note(history), "eval", {}, true};
   for (const EvalRecord& r : history.evals) eval.points.emplace_back(double(r.step), r.eval_loss);
   if (!eval.points.empty()) {
     chart.series.push_back(std::move(eval));
@@ -102,8 +107,10 @@ Chart accuracy_chart(const RunHistory& history, const ReportOptions& options) {
     if (r.accuracy) eval.points.emplace_back(double(r.step), 100 * *r.accuracy);
     if (r.top5) top5.points.emplace_back(double(r.step), 100 * *r.top5);
   }
-  Chart chart{
-      .title = "Held-out accuracy", .unit = "%", .series = {std::move(eval)}, .from_zero = true};
+  Chart chart{.title = "Held-out accuracy",
+              .unit = "%" + sample_note(history),
+              .series = {std::move(eval)},
+              .from_zero = true};
   if (!top5.points.empty()) chart.series.push_back(std::move(top5));
   const EvalRecord* best = best_eval(history, options);
   if (best && best->accuracy) add_best(chart, best, 100 * *best->accuracy);
@@ -114,7 +121,12 @@ Chart bleu_chart(const RunHistory& history, const ReportOptions& options) {
   ChartSeries eval{"held out", "eval", {}, true};
   for (const EvalRecord& r : history.evals)
     if (r.bleu) eval.points.emplace_back(double(r.step), *r.bleu);
-  Chart chart{.title = "Held-out BLEU", .unit = "", .series = {std::move(eval)}, .from_zero = true};
+  std::string unit = sample_note(history);
+  if (!unit.empty()) unit.erase(0, 2);
+  Chart chart{.title = "Held-out BLEU",
+              .unit = std::move(unit),
+              .series = {std::move(eval)},
+              .from_zero = true};
   const EvalRecord* best = best_eval(history, options);
   if (best && best->bleu) add_best(chart, best, *best->bleu);
   return chart;
@@ -172,10 +184,11 @@ std::string table(const char* title, const std::vector<std::pair<std::string, st
   return out + "</table></section>\n";
 }
 
-std::string sections(const ReportOptions& o) {
+std::string sections(const RunHistory& history, const ReportOptions& o) {
   std::string out;
-  if (o.classes) out += render_classes(*o.classes, o.confusion ? &*o.confusion : nullptr);
-  if (o.confusion) out += render_confusion(*o.confusion);
+  const std::string of = "held out" + sample_note(history);
+  if (o.classes) out += render_classes(*o.classes, o.confusion ? &*o.confusion : nullptr, of);
+  if (o.confusion) out += render_confusion(*o.confusion, of);
   return out + render_exponents(o.exponents) + render_samples(o.samples);
 }
 
@@ -191,7 +204,7 @@ std::string tiles(const RunHistory& history, const ReportOptions& options) {
     const EvalRecord& last = history.evals.back();
     const EvalRecord* best = best_eval(history, options);
     const std::string mark = best == &last && history.evals.size() > 1 ? ", the best" : "";
-    out += tile(short_number(last.eval_loss), options.held_out + mark);
+    out += tile(short_number(last.eval_loss), options.held_out + mark + sample_note(history));
     if (options.baseline)
       out += tile(short_number(options.baseline->loss), options.baseline->label);
     if (last.accuracy) out += tile(percent(*last.accuracy), "held-out accuracy");
@@ -230,7 +243,7 @@ std::string render_report(const RunHistory& history, const ReportOptions& option
          html_escape(title) + "</h1>\n<p class=\"sub\">warptape " + html_escape(history.version) +
          ", recipe " + html_escape(history.recipe) + ", device " + html_escape(history.device) +
          ", seed " + html_escape(history.seed) + "</p>\n" + tiles(history, options) +
-         "<div class=\"cards\">\n" + charts(history, options) + sections(options) +
+         "<div class=\"cards\">\n" + charts(history, options) + sections(history, options) +
          table("Summary", options.summary) + table("Options", history.options) + "</div>\n</main>" +
          page_end(kReportScript);
 }

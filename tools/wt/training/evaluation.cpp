@@ -8,6 +8,7 @@
 #include "warptape/dist/metrics.h"
 #include "warptape/nn/evaluate.h"
 #include "warptape/tools/wt/recipes/translator.h"
+#include "warptape/tools/wt/training/eval_sample.h"
 
 namespace wt::tools {
 
@@ -81,6 +82,12 @@ EvalResult evaluate_by(Recipe& r, const F& count) {
 double bits_per_byte(const Recipe& r, double loss) {
   const double bytes = r.bytes_per_token();
   return bytes > 0 ? loss / std::log(2.0) / bytes : NAN;
+}
+
+data::AnyDataset sample_of(const data::AnyDataset& held_out, i64 taken) {
+  const i64 of = held_out.size();
+  if (taken >= of) return held_out;
+  return data::Subset<data::AnyDataset>(held_out, drawn_samples(taken, of));
 }
 
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,

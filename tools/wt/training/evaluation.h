@@ -12,6 +12,9 @@
 
 namespace wt::tools {
 
+// `held_out` itself, or where `taken` are fewer than it has, the drawn_samples() of it.
+data::AnyDataset sample_of(const data::AnyDataset& held_out, i64 taken);
+
 // Every sample once, in eval mode and without gradients, on the model's device. `bleu` is for a
 // recipe that translates.
 void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,

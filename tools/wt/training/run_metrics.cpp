@@ -198,6 +198,7 @@ void MetricsWriter::log(const EvalRecord& r) {
   add_optional(out, "accuracy", r.accuracy);
   if (r.top5) out.add("top5", *r.top5);
   if (r.bleu) out.add("bleu", *r.bleu);
+  if (r.sample) out.add("eval_samples", r.sample->taken).add("held_out_samples", r.sample->of);
   append(out.str());
 }
 
@@ -211,6 +212,9 @@ RunHistory read_metrics(const std::string& path) {
           {step, epoch, number(fields, "eval_loss"), optional_number(fields, "accuracy")});
       if (field(fields, "top5")) out.evals.back().top5 = optional_number(fields, "top5");
       if (field(fields, "bleu")) out.evals.back().bleu = optional_number(fields, "bleu");
+      const std::optional<u64> taken = optional_integer(fields, "eval_samples", path),
+                               of = optional_integer(fields, "held_out_samples", path);
+      if (taken && of) out.evals.back().sample = EvalSample{i64(*taken), i64(*of)};
       return true;
     }
     StepRecord r{step, epoch, number(fields, "loss"), number(fields, "lr")};

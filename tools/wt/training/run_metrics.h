@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "warptape/tools/wt/training/append_file.h"
+#include "warptape/tools/wt/training/eval_sample.h"
 
 namespace wt::tools {
 
@@ -34,13 +35,15 @@ struct StepRecord {
   std::optional<double> slowest_ms = {};
 };
 
-// {"step", "epoch", "eval_loss", "accuracy"}, and "top5" and "bleu" where there are such
+// {"step", "epoch", "eval_loss", "accuracy"}, "top5" and "bleu" where there are such, and where it
+// is of a part of the held-out samples "eval_samples" and "held_out_samples"
 struct EvalRecord {
   i64 step = 0;
   double epoch = 0;
   double eval_loss = 0;
   std::optional<double> accuracy = {};
   std::optional<double> top5 = {}, bleu = {};
+  std::optional<EvalSample> sample = {};  // nothing: of all
 };
 
 // Numbers are written so that they read back as the same double. A record is in the file when log()

@@ -163,6 +163,7 @@ void TensorBoardWriter::log(const EvalRecord& r) {
   if (r.accuracy) all.push_back({"val/acc", *r.accuracy});
   if (r.top5) all.push_back({"val/top5", *r.top5});
   if (r.bleu) all.push_back({"val/bleu", *r.bleu});
+  if (r.sample) all.push_back({"val/samples", double(r.sample->taken)});
   add(r.step, all);
 }
 

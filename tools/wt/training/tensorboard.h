@@ -41,7 +41,8 @@ class TensorBoardWriter {
   }
   // train/loss, opt/lr, opt/grad_norm, amp/scale, sys/items_per_second, sys/mem_gib, sys/step_ms.
   void log(const StepRecord& record, std::optional<double> step_ms = {});
-  // val/loss, val/acc.
+  // val/loss, val/acc, val/top5, val/bleu, and val/samples where it is of a part of the held-out
+  // samples.
   void log(const EvalRecord& record);
   void flush() { file_.flush(); }  // what was added survives a power loss
 

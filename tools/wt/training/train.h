@@ -39,6 +39,9 @@ struct TrainOptions {
   double ema = 0;                                               // decay; 0: no average
   i64 patience = 0;                                             // evaluations; 0: no early stopping
   i64 eval_every = 0, save_every = 0, log_every = 0;            // steps; 0: chosen
+  // Batches of the held-out set that an evaluation takes; 0: all of it; -1: as many samples as all
+  // evaluations of the run can take in a fifth of its time.
+  i64 eval_batches = -1;
   i64 memory_limit = 0;  // bytes of the device; 0: all there are
   i64 sample = 240;      // bytes of text in the report
   int keep = 2, threads = 0, workers = 0;

@@ -74,6 +74,7 @@ void Trainer::load_data() {
     std::fprintf(stderr, "%lld steps leave none before %lld rounds of L-BFGS: there are none\n",
                  static_cast<long long>(total_), static_cast<long long>(rounds.rounds));
   eval_every_ = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
+  choose_eval_samples();
 }
 
 // --- one step ---
@@ -202,7 +203,7 @@ void Trainer::log_step(const wt::StepRecord& r, double rate) {
 void Trainer::measure_held_out() {
   std::optional<optim::EmaScope> averaged;
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
-  eval_ = tools::evaluate(*recipe_, data_->held_out, ranks_);
+  eval_ = tools::evaluate(*recipe_, *judged_, ranks_);
 }
 
 void Trainer::evaluate() {
@@ -215,6 +216,7 @@ void Trainer::evaluate() {
       .step = c_.step, .epoch = epoch_now(), .eval_loss = eval_->loss, .accuracy = eval_->accuracy};
   record.top5 = eval_->top5;
   if (eval_->bleu) record.bleu = eval_->bleu->score;
+  if (eval_sample().is_part()) record.sample = eval_sample();
   write([&] { out_->log(record); });
 }
 
@@ -267,7 +269,7 @@ void Trainer::finish_evaluation(Progress& bar) {
   });
   if (o_.quiet) return;
   bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                loss_text(eval_->loss), text_loss(),
+                loss_text(eval_->loss), on_samples(), text_loss(),
                 eval_->accuracy ? "  accuracy " + percent_text(*eval_->accuracy) : "",
                 eval_->top5 ? "  top 5 " + percent_text(*eval_->top5) : "",
                 eval_->bleu ? "  BLEU " + fixed_digits(eval_->bleu->score, 2) : "",
@@ -317,6 +319,11 @@ int Trainer::run() {
   if (const std::string text = describe_ranks(ranks_); !o_.quiet && !text.empty())
     std::fprintf(stderr, "%s: each has its part of every batch of %lld\n", text.c_str(),
                  static_cast<long long>(d_.batch));
+  if (!o_.quiet && !o_.profile.only && eval_sample().is_part())
+    std::fprintf(
+        stderr, "evaluations take %s held-out samples, the same each time%s\n",
+        sample_text(eval_sample()).c_str(),
+        o_.eval_batches < 0 ? ", for a fifth of the run at most (--eval-batches 0: all)" : "");
   first_step_ = logged_step_ = c_.step;
   if (o_.profile.steps > 0 && is_first())
     profile_.emplace(o_.profile, str(o_.recipe, " on ", device_), total_ - c_.step);
@@ -327,7 +334,8 @@ int Trainer::run() {
                  static_cast<long long>(total_));
   }
   if (!o_.quiet && c_.step == 0 && eval_)
-    std::fprintf(stderr, "before step 1: held-out loss %s\n", loss_text(eval_->loss).c_str());
+    std::fprintf(stderr, "before step 1: held-out loss %s%s\n", loss_text(eval_->loss).c_str(),
+                 on_samples().c_str());
   try {
     loop();
   } catch (const CheckpointError&) {

@@ -17,6 +17,7 @@
 #include "warptape/tools/wt/recipes/recipe_training.h"
 #include "warptape/tools/wt/reports/loss_curve.h"
 #include "warptape/tools/wt/reports/run_output.h"
+#include "warptape/tools/wt/training/eval_sample.h"
 #include "warptape/tools/wt/training/evaluation.h"
 #include "warptape/tools/wt/training/exponent_report.h"
 #include "warptape/tools/wt/training/nan_report.h"
@@ -67,6 +68,9 @@ class Trainer {
   void record(const data::Batch& batch, const RecipeStep& r, Progress& bar);
   void record_exponents(bool skipped);
   void explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar);
+  void choose_eval_samples();
+  EvalSample eval_sample() const { return {judged_->size(), data_->held_out.size()}; }
+  std::string on_samples() const;
   void measure_held_out();
   void evaluate();
   void judge();
@@ -139,6 +143,7 @@ class Trainer {
   std::unique_ptr<Recipe> recipe_;
   RecipeDefaults d_;
   std::optional<RecipeData> data_;
+  std::optional<data::AnyDataset> judged_;  // what evaluations take of the held-out samples
   std::optional<TrainBatches> loader_;
   i64 total_ = 0, eval_every_ = 1;  // steps
   Counters c_;

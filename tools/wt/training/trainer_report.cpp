@@ -40,6 +40,11 @@ std::string Trainer::text_loss() const {
              " bits a byte");
 }
 
+// " on 640 of 10,000"; nothing where evaluations take all of the held-out samples.
+std::string Trainer::on_samples() const {
+  return eval_sample().is_part() ? " on " + sample_text(eval_sample()) : "";
+}
+
 ReportOptions Trainer::report() const {
   ReportOptions ro;
   ro.title = o_.recipe + " on " + to_string(device_);
@@ -50,6 +55,9 @@ ReportOptions Trainer::report() const {
     if (eval_) ro.held_out = eval_->measures.at(0).label;
   }
   if (eval_) {
+    if (eval_sample().is_part())
+      ro.summary.emplace_back("evaluations",
+                              "on " + sample_text(eval_sample()) + " held-out samples");
     if (recipe_->classifies())
       ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4) + text_loss());
     if (eval_->accuracy) ro.summary.emplace_back("accuracy", percent_text(*eval_->accuracy));
@@ -133,9 +141,10 @@ void Trainer::print_doubts() const {
 void Trainer::print_summary() const {
   const double seconds = seconds_since(begin_), training = seconds_since(start_);
   if (const auto& b = data_->baseline; b && eval_ && !o_.quiet)
-    std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
-                 b->loss);
-  if (eval_ && eval_->bleu && !o_.quiet) std::fprintf(stderr, "%s\n", eval_->bleu->text().c_str());
+    std::fprintf(stderr, "held-out loss %.4f nats%s, %s %.4f nats\n", eval_->loss,
+                 on_samples().c_str(), b->label.c_str(), b->loss);
+  if (eval_ && eval_->bleu && !o_.quiet)
+    std::fprintf(stderr, "%s%s\n", eval_->bleu->text().c_str(), on_samples().c_str());
   if (times_.count() > 0 && !o_.quiet)
     std::fprintf(stderr, "step time: %s\n", times_.text().c_str());
   if (const std::string waiting = data_wait(); !waiting.empty() && !o_.quiet)
@@ -165,6 +174,8 @@ void Trainer::print_summary() const {
   if (eval_)
     for (const auto* list : {&eval_->measures, &outcome_.measures})
       for (const Measure& m : *list) j.add(m.key, m.value);
+  if (const EvalSample s = eval_sample(); eval_ && s.is_part())
+    j.add("eval_samples", s.taken).add("held_out_samples", s.of);
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
   j.add("items_per_second", items / std::max(training, 1e-9));

@@ -86,7 +86,23 @@ std::vector<nn::NamedTensor> Trainer::state(const Counters& c) {
   all.push_back(named_number("train.worse", c.worse));
   all.push_back(named_number("train.best", c.best));
   all.push_back(named_number("train.due", i64{c.due}));
+  // Without it evaluations take all samples, as those did that knew no part.
+  if (eval_sample().is_part())
+    all.push_back(named_number("train.eval_samples", eval_sample().taken));
   return all;
+}
+
+// A run that goes on keeps what it began with.
+void Trainer::choose_eval_samples() {
+  const i64 rounds = recipe_->rounds().rounds, all = data_->held_out.size();
+  const i64 taken = o_.eval_batches >= 0
+                        ? samples_of_batches(o_.eval_batches, d_.eval_batch, all)
+                        : affordable_samples({.steps = total_,
+                                              .batch = d_.batch,
+                                              .every = eval_every_,
+                                              .rounds = total_ > rounds ? rounds : 0,
+                                              .cost = recipe_->eval_cost()});
+  judged_ = sample_of(data_->held_out, taken);
 }
 
 // --- going on ---
@@ -104,8 +120,12 @@ void Trainer::resume(const nn::LoadedTensors& file) {
                        integer_of(t, "loader.batch", 0, step)};
   if (file.find("loader.samples")) at.samples = integer_of(t, "loader.samples");
   integer_of(t, "optim.attempted", 0, step);
+  const i64 all = data_->held_out.size();
+  const i64 judged =
+      file.find("train.eval_samples") ? integer_of(t, "train.eval_samples", 1, all) : all;
   training_->load_state(t);
   loader_->set_state(at);
+  judged_ = sample_of(data_->held_out, judged);
   c_ = c;
   last_saved_ = c.due ? -1 : c.step;
 }
@@ -157,7 +177,12 @@ void Trainer::begin() {
   recipe_->model().to(device_);
   training_ = std::make_unique<RecipeTraining>(
       o_, d_, *recipe_, total_, [this](const wt::StepRecord& r) { remember_refused(r); }, &ranks_);
+  const EvalSample asked = eval_sample();
   if (file) from_file(file->path, [&] { resume(*file); });
+  if (o_.eval_batches >= 0 && asked.taken != eval_sample().taken)
+    throw UsageError(str("the run in ", printable_path(o_.out), " was started with evaluations on ",
+                         sample_text(eval_sample()), " held-out samples, not on ",
+                         sample_text(asked), "\n  Try without --eval-batches"));
   if (!out_) return;
   const i64 after = file ? c_.step : -1;
   out_->begin(header(), o_.resume ? std::optional(after) : std::nullopt, !c_.due);

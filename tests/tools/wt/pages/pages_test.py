@@ -1,7 +1,8 @@
 """The pages of the measuring tools in a browser. Usage: pages_test.py BROWSER FOLDER
 
 FOLDER has timeline.html, roofline.html, roofline_bare.html (without a file of the machine),
-doctor.html, diff.html, and doctor_well.html where the doctor has found nothing. Each is opened in both schemes and at
+doctor.html, diff.html, tape.html, doctor_well.html where the doctor has found nothing, look.html where kernels count, and
+lab.html where there are labs. Each is opened in both schemes and at
 two widths; nothing may be loaded, logged or cut off, and searches, zoom and details must work.
 """
 import os
@@ -150,6 +151,37 @@ def diff(page, where):
     page.wait("document.querySelector('.chart .hover').textContent.includes(' at ')")
 
 
+def lab(page, where):
+    """The report of a lab that did not get all points."""
+    rows = page.get("document.querySelectorAll('.verdicts tr').length")
+    failed = page.get("document.querySelectorAll('.verdicts .failed').length")
+    check(f"{where}: {failed} of {rows} cases failed", rows == 10 and failed == 2)
+    check(f"{where}: no source", page.get("document.querySelector('pre').textContent.includes('parts[i] = hook(parts[i])')"))
+    check(f"{where}: no data", page.get("JSON.parse(document.getElementById('data').textContent).wt_lab_report") == 1)
+
+
+def look(page, where):
+    check(f"{where}: no pictures", page.get("document.querySelectorAll('svg.access').length > 3"))
+    check(f"{where}: no warps", page.get("!!document.querySelector('svg.phases path.barrier')"))
+    # A count of the listing leads to its picture.
+    link = page.get("document.querySelector('.listing a').getAttribute('href')")
+    page.click(*page.place(".listing a"))
+    page.wait(f"location.hash === {link!r}")
+    page.wait("!!document.querySelector('.patterns figure:target svg.access')")
+    inside = page.get("(r=>r.top>=0&&r.top<innerHeight)(document.querySelector('figure:target').getBoundingClientRect())")
+    check(f"{where}: the picture is not in the window", inside)
+
+
+def tape(page, where):
+    # Dots stand beside their rows, and what is kept leads to what it is.
+    ends = page.get("(b=>[b('.tape circle:last-of-type'),b('.rows>div:last-child')])(s=>(r=>r.top+r.height/2)(document.querySelector(s).getBoundingClientRect()))")
+    check(f"{where}: the last dot is {ends[0] - ends[1]:.1f} px off its row", abs(ends[0] - ends[1]) < 2)
+    link = page.get("document.querySelector('.rows a').getAttribute('href')")
+    page.get("document.querySelector('.rows a').click()")
+    page.wait(f"location.hash === {link!r}")
+    page.wait("!!document.querySelector('.keeps tr:target')")
+
+
 def main():
     global browser, folder
     program, folder = sys.argv[1:]
@@ -161,6 +193,11 @@ def main():
         if os.path.exists(os.path.join(folder, "doctor_well.html")):
             everywhere("doctor_well.html", "true", well)
         everywhere("diff.html", "true", diff)
+        everywhere("tape.html", "true", tape)
+        if os.path.exists(os.path.join(folder, "look.html")):
+            everywhere("look.html", "true", look)
+        if os.path.exists(os.path.join(folder, "lab.html")):
+            everywhere("lab.html", "true", lab)
     sys.exit(bool(failures))
 
 

@@ -263,6 +263,7 @@ TEST_CASE(
   more.init_from = dir / "run";
   more.ranks = 2;
   more.steps = 1;
+  more.eval_batches = 0;
   REQUIRE(quietly(more) == 0);
   double best = 0;
   for (const EvalRecord& e : h.evals) best = std::max(best, *e.bleu);

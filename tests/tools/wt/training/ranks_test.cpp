@@ -88,7 +88,7 @@ TEST_CASE("wt train: a run goes on with another number of ranks") {
   const TempDir dir;
   wt_test::write_tiny_fashion(dir, 64, 16);
   TrainOptions o = tiny_fashion(dir.path);
-  o.steps = 400;
+  o.steps = 150;
   const Run whole = run(o);
   o.out = dir / "run";
   o.resume = true;
@@ -102,12 +102,12 @@ TEST_CASE("wt train: a run goes on with another number of ranks") {
   interrupts.join();
   CHECK(first.code == 143);
   const double done = first.number("steps");
-  CHECK(done < 400);
+  CHECK(done < 150);
   o.ranks = 3;
   const Run second = run(o);
   CHECK(second.code == 0);
-  CHECK(second.text.find(str("going on at step ", i64(done), " of 400")) != std::string::npos);
-  CHECK(second.number("steps") == 400);
+  CHECK(second.text.find(str("going on at step ", i64(done), " of 150")) != std::string::npos);
+  CHECK(second.number("steps") == 150);
   CHECK(second.number("eval_loss") == Approx(whole.number("eval_loss")).epsilon(1e-3));
 }
 

@@ -74,6 +74,19 @@ void replace_number(const std::string& path, const std::string& name, const Tens
 
 }  // namespace
 
+// What a resumed run reads of the folder of another: without the report, and without times.
+std::string left_in(const std::string& run) {
+  std::string all;
+  if (std::filesystem::exists(run + "/metrics.jsonl")) all = history(run);
+  if (!std::filesystem::exists(run + "/ckpt")) return all;
+  std::vector<std::string> names;
+  for (const auto& f : std::filesystem::directory_iterator(run + "/ckpt"))
+    names.push_back(f.path().filename().string());
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) all += str(name, "\n", slurp(run + "/ckpt/" + name), "\n");
+  return all;
+}
+
 TEST_CASE("trainer: at every write that fails the run ends, and resumed ends as if none had") {
   const TempDir dir;
   wt_test::write_tiny_text(dir / "text", 30);

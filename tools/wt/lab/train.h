@@ -1,0 +1,13 @@
+// A student's kernel inside of the real program. Internal.
+#pragma once
+#include "warptape/tools/wt/lab/lab.h"
+#include "warptape/tools/wt/lab/outcome.h"
+
+namespace wt::labs {
+
+// After a check that passed: compiles the file as a shared object and runs the lab's command of wt
+// with it (WT_KERNEL_FILE), whose exit code it gives. The program is not confined. UsageError for
+// a lab without such a command, or a file that did not pass.
+int train_with(const Lab& lab, const Outcome& checked);
+
+}  // namespace wt::labs
