@@ -26,7 +26,6 @@ function(wt_host_conf out include library more link)
     string(APPEND text "library -Wl,-rpath,${ARGN}\n")
   else()
     separate_arguments(libraries UNIX_COMMAND "${WT_PC_PRIVATE}")
-    list(FILTER libraries EXCLUDE REGEX "^-lcublas")  # labs/support/no_cublaslt.cpp
     foreach(one -lstdc++ -lm -lpthread ${libraries})
       string(APPEND text "library ${one}\n")
     endforeach()

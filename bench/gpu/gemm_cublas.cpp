@@ -35,30 +35,32 @@ class Product {
   void run(int choice) {
     const float one = 1, zero = 0;
     cublas_check(
-        cublasLtMatmul(handle_, &product_, &one, a_, &matrix_, b_, &matrix_, &zero, out_, &matrix_,
-                       out_, &matrix_, &found_[choice].algo, workspace_, size_t(kCublasWorkspace),
-                       static_cast<cudaStream_t>(detail::native_stream(device_))),
+        lt_.matmul(handle_, &product_, &one, a_, &matrix_, b_, &matrix_, &zero, out_, &matrix_,
+                   out_, &matrix_, &found_[choice].algo, workspace_, size_t(kCublasWorkspace),
+                   static_cast<cudaStream_t>(detail::native_stream(device_))),
         "cublasLtMatmul", device_);
   }
 
  private:
   void describe(i64 n, const Kind& kind) {
     const auto check = [&](cublasStatus_t s, const char* call) { cublas_check(s, call, device_); };
-    check(cublasLtMatmulDescInit(&product_, kind.compute, CUDA_R_32F), "MatmulDescInit");
-    check(cublasLtMatrixLayoutInit(&matrix_, kind.type, u64(n), u64(n), n), "MatrixLayoutInit");
+    check(lt_.init_product(&product_, sizeof product_, kind.compute, CUDA_R_32F), "MatmulDescInit");
+    check(lt_.init_layout(&matrix_, sizeof matrix_, kind.type, u64(n), u64(n), n),
+          "MatrixLayoutInit");
     cublasLtMatmulPreferenceOpaque_t wish;
-    check(cublasLtMatmulPreferenceInit(&wish), "MatmulPreferenceInit");
+    check(lt_.init_preference(&wish, sizeof wish), "MatmulPreferenceInit");
     const u64 workspace = u64(kCublasWorkspace);
-    check(cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &workspace, sizeof workspace),
+    check(lt_.set_preference(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                             sizeof workspace),
           "MatmulPreferenceSetAttribute");
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, &product_, &matrix_, &matrix_, &matrix_, &matrix_,
-                                         &wish, kMostChoices, found_, &count_),
+    check(lt_.heuristic(handle_, &product_, &matrix_, &matrix_, &matrix_, &matrix_, &wish,
+                        kMostChoices, found_, &count_),
           "cublasLtMatmulAlgoGetHeuristic");
   }
 
   static constexpr int kMostChoices = 8;
   Device device_;
+  const CublasLt& lt_ = cublaslt();
   cublasLtHandle_t handle_;
   cublasLtMatmulDescOpaque_t product_;
   cublasLtMatrixLayoutOpaque_t matrix_;  // all three are n x n

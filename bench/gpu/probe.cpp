@@ -1,6 +1,4 @@
 // wt_gpu_bench probe: what is there, before anything is measured.
-#include <dlfcn.h>
-
 #include <fstream>
 
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
@@ -28,14 +26,6 @@ std::string place_or_none(const std::string& library) {
   return place.empty() ? "not loaded" : place;
 }
 
-std::string cublaslt_text() {
-  using Version = size_t (*)();
-  const auto version = reinterpret_cast<Version>(::dlsym(RTLD_DEFAULT, "cublasLtGetVersion"));
-  if (!version) return "not loaded";
-  const size_t v = version();
-  return str(v / 10000, ".", v % 10000 / 100, ".", v % 100, ", ", place_of("libcublasLt.so"));
-}
-
 // What was found by its name alone is told with its place.
 std::string with_place(std::string text, const std::string& library) {
   const std::string place = place_of(library);
@@ -45,8 +35,7 @@ std::string with_place(std::string text, const std::string& library) {
 
 void add_libraries(Row& r) {
   r.words.emplace_back("libcudart", place_or_none("libcudart.so"));
-  r.words.emplace_back("libcublasLt", cublaslt_text());
-  r.words.emplace_back("libcublas", place_or_none("libcublas.so"));
+  r.words.emplace_back("libcublasLt", with_place(describe_cublaslt(), "libcublasLt.so"));
   r.words.emplace_back("cudnn", with_place(describe_cudnn(), "libcudnn.so"));
   r.words.emplace_back("nccl", with_place(dist::describe_nccl(), "libnccl.so"));
 }

@@ -15,4 +15,7 @@ CudaPoolStats cuda_pool_stats(Device d);
 // driver does not tell. Throws NotAvailable, PlacementError.
 std::string cuda_bus(Device d);
 
+// For `wt info`: version and file of the cuBLASLt that products use, or why there is none.
+std::string describe_cublaslt();
+
 }  // namespace wt

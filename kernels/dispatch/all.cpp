@@ -81,6 +81,8 @@ void start_device(DeviceKind k) {
 
 #if !WARPTAPE_HAS_CUDA
 const CudaApi* built_cuda_api() { return nullptr; }  // else kernels/cuda/runtime.cpp
+// Else kernels/cuda/blas.cpp.
+std::string describe_cublaslt() { return "not used: this build has no cuda"; }
 #endif
 
 }  // namespace wt

@@ -149,7 +149,8 @@ class Product {
         u8(e.activation),
         u16(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2 | tf32 << 3 | ta << 4 |
             tb << 5 | e.gradient << 6 | (e.aux != nullptr) << 7 | (e.residual != nullptr) << 8)};
-    check(cublasLtMatmulDescInit(&product_, types_.compute, types_.scale), "MatmulDescInit");
+    check(lt_.init_product(&product_, sizeof product_, types_.compute, types_.scale),
+          "MatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(g, row_sums));
@@ -176,9 +177,9 @@ class Product {
     const void* const added = g_.accumulate ? g_.out : g_.epilogue.residual;  // its C
     const void* beta = added ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
     const cublasStatus_t status =
-        cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
-                       added ? added : g_.out, &result_, g_.out, &result_, &chosen.algorithm,
-                       l.workspace, kWorkspace, static_cast<cudaStream_t>(l.stream));
+        lt_.matmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
+                   added ? added : g_.out, &result_, g_.out, &result_, &chosen.algorithm,
+                   l.workspace, kWorkspace, static_cast<cudaStream_t>(l.stream));
     chosen.usable = status != CUBLAS_STATUS_NOT_SUPPORTED;
     if (chosen.usable) cublas_check(status, "[matmul] cublasLtMatmul", l.device);
     return chosen.usable;
@@ -187,19 +188,16 @@ class Product {
  private:
   template <class V>
   void set(cublasLtMatmulDescAttributes_t attribute, V value) {
-    check(cublasLtMatmulDescSetAttribute(&product_, attribute, &value, sizeof value),
-          "MatmulDescSetAttribute");
+    check(lt_.set_product(&product_, attribute, &value, sizeof value), "MatmulDescSetAttribute");
   }
   void layout(cublasLtMatrixLayoutOpaque_t& to, i64 rows, i64 columns, i64 lead, i64 stride) {
-    check(cublasLtMatrixLayoutInit(&to, types_.data, u64(rows), u64(columns), lead),
+    check(lt_.init_layout(&to, sizeof to, types_.data, u64(rows), u64(columns), lead),
           "MatrixLayoutInit");
     if (!g_.batch_ndim) return;
     const i32 count = i32(g_.batch[0].size);
-    check(cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                           sizeof count),
+    check(lt_.set_layout(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
           "MatrixLayoutSetAttribute");
-    check(cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                           &stride, sizeof stride),
+    check(lt_.set_layout(&to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
           "MatrixLayoutSetAttribute");
   }
   Plan& plan(Library& library) {
@@ -207,9 +205,9 @@ class Product {
     if (found != library.plans.end()) [[likely]]
       return found->second;
     cublasLtMatmulPreferenceOpaque_t wish;
-    check(cublasLtMatmulPreferenceInit(&wish), "MatmulPreferenceInit");
+    check(lt_.init_preference(&wish, sizeof wish), "MatmulPreferenceInit");
     const auto want = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-      check(cublasLtMatmulPreferenceSetAttribute(&wish, attribute, &value, sizeof value),
+      check(lt_.set_preference(&wish, attribute, &value, sizeof value),
             "MatmulPreferenceSetAttribute");
     };
     want(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, u64(kWorkspace));
@@ -220,9 +218,8 @@ class Product {
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
     cublasLtMatmulHeuristicResult_t results[4];
     int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(library.handle, &product_, &first_, &second_, &result_,
-                                       &result_, &wish, 4, results, &count);
+    const cublasStatus_t status = lt_.heuristic(library.handle, &product_, &first_, &second_,
+                                                &result_, &result_, &wish, 4, results, &count);
     Plan chosen;
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
       check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -235,6 +232,7 @@ class Product {
     return library.plans.emplace(key_, chosen).first->second;
   }
 
+  const CublasLt& lt_ = cublaslt();
   const MatmulArgs& g_;
   Types types_;
   PlanKey key_;
@@ -253,7 +251,7 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
     return "adds no bias that begins between 16-byte boundaries";
   for (int d = 0; d < g.batch_ndim; ++d)
     if (g.batch[d].size > INT32_MAX) return "takes batches below 2^31 only";
-  return nullptr;
+  return cublaslt_why_not();  // last: it looks for the library
 }
 
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }

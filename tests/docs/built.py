@@ -41,7 +41,7 @@ TRAININGS = {
     "training a CNN: `wt train fashion`": ["fashion"],
 }
 # Of each optional part, how the functions that are called begin.
-CALLS = {"cuda": "cublasLt", "openblas": "cblas_", "lmdb": "mdb_", "lzma": "lzma_", "mpi": "MPI_", "jpeg": "jpeg_", "webp": "WebP", "spng": "spng_", "zlib": "inflate"}
+CALLS = {"cuda": "cudaLaunchKernel", "openblas": "cblas_", "lmdb": "mdb_", "lzma": "lzma_", "mpi": "MPI_", "jpeg": "jpeg_", "webp": "WebP", "spng": "spng_", "zlib": "inflate"}
 
 
 def lines_of(*command, **options):

@@ -18,6 +18,7 @@
 #include "warptape/dist/mpi.h"
 #include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
+#include "warptape/kernels/cuda/device.h"
 #include "warptape/kernels/dispatch/run_first_use.h"
 #include "warptape/kernels/dispatch/run_tune_file.h"
 #include "warptape/tools/wt/measure/machine_view.h"
@@ -38,6 +39,7 @@ void print_json() {
   j.add("cuda_devices", cuda::device_count());
   j.add("cuda_why_not", cuda::is_available() ? std::string() : cuda::why_not());
   j.add("threads", num_threads());
+  j.add("cublaslt", describe_cublaslt());
   j.add("cudnn", cudnn_api() ? cudnn_version_text(cudnn_api()->version()) : std::string());
   j.add("cudnn_why_not", std::string(cudnn_why_not() ? cudnn_why_not() : ""));
   j.add("nccl", dist::nccl_api() ? dist::describe_nccl() : std::string());
@@ -78,7 +80,8 @@ void print_table() {
     if (f.on() && f.name == std::string("mpi"))
       std::printf("  %-12s %-8s %s\n", "", "", dist::mpi_library().c_str());
   }
-  std::printf("\nfound when they are asked for\n  cudnn        %s\n", describe_cudnn().c_str());
+  std::printf("\nfound when they are asked for\n  cublaslt     %s\n", describe_cublaslt().c_str());
+  std::printf("  cudnn        %s\n", describe_cudnn().c_str());
   std::printf("  nccl         %s\n", dist::describe_nccl().c_str());
   const machine::Known known = machine::measured();
   std::printf("\nmeasured (wt bench machine)\n  %s\n",

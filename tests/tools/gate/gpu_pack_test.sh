@@ -38,7 +38,7 @@ files=$(cd "$dir/gate.unpacked" && find . -type f ! -name .of | sort | tr '\n' '
 
 # What it needs is there wherever there are a C and a C++ library, and CUDA.
 odd=$(readelf -d "$dir/gate.unpacked/wt_gpu" | grep -oP 'NEEDED.*\[\K[^]]+' |
-  grep -vE '^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux-x86-64|libcudart|libcublasLt|libcublas)\.so')
+  grep -vE '^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux-x86-64|libcudart)\.so')
 [ -z "$odd" ] || fail "wt_gpu needs $odd"
 
 # Something else that calls itself a pack is refused, and nothing of it is unpacked.

@@ -8,6 +8,10 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 fail() { echo "FAILED: $*"; bad=1; }
 
+out=$(WT_CUBLASLT=libm.so.6 "$wt" info) || fail "exit code $?"
+grep -qE '^  cublaslt +not used: (libm.so.6 is no cuBLASLt: it lacks cublasLtGetVersion|this build has no cuda)$' <<<"$out" ||
+  fail "a library that is no cuBLASLt: $out"
+
 out=$(WT_NVML=off "$wt" info --watch --count 2 --every 0.05) || fail "exit code $?"
 [ "$(wc -l <<<"$out")" -eq 2 ] || fail "not a line a look: $out"
 grep -qE '^cpu ([0-9]+ %|-) load .* MHz, memory .* GiB available, swap .* \| no gpu: WT_NVML=off$' <<<"$out" ||

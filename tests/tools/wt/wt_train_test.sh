@@ -266,6 +266,11 @@ devices() { follows_cpu simt 20; }  # 50 steps: recipe_devices_test.cpp
 emulated() {
   export LD_LIBRARY_PATH="$build/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   follows_cpu cuda 8
+  # Without cuBLASLt our own kernels multiply.
+  local common="fashion --set model=mlp --data $here/data --steps 1 --batch 8 --quiet --device cuda"
+  export WT_CUBLASLT=off
+  "$wt" train $common --out "$here/own" >/dev/null 2>"$here/err" || fail "without cuBLASLt: $(cat "$here/err")"
+  WT_KERNEL=matmul:vendor expect 3 "WT_CUBLASLT=off" train $common --out "$here/vendor"
 }
 
 rates() { sed -n 's/.*"items_per_second":\([0-9.e+]*\).*/\1/p' "$1" | sort -g | sed -n 10p; }
