@@ -83,7 +83,7 @@ function(wt_grade_conf out precompiled)
 endfunction()
 
 # Where CUDA and the emulator of its devices are built: what nvcc's object of the same file is linked with,
-# and in WT_GRADE_CUDA lines for grade.conf. The emulator is no part of an installation.
+# and in WT_GRADE_CUDA lines for grade.conf, in WT_GRADE_CUDA_INSTALLED for that of an installation.
 function(wt_grader_cuda)
   if(NOT TARGET wt_emulated_cudart)
     return()
@@ -115,6 +115,8 @@ function(wt_grader_cuda)
   set(WT_GRADE_CUDA nvcc=${CMAKE_CUDA_COMPILER} cuda=$<TARGET_FILE:wt_grade_cuda>
     cuda=$<TARGET_FILE:wt_emulated_cudart> cuda=-Wl,-rpath,$<TARGET_FILE_DIR:wt_emulated_cudart>
     PARENT_SCOPE)
+  set(WT_GRADE_CUDA_INSTALLED nvcc=${CMAKE_CUDA_COMPILER} cuda=$<TARGET_FILE_NAME:wt_grade_cuda>
+    cuda=emulator/$<TARGET_FILE_NAME:wt_emulated_cudart> cuda=-Wl,-rpath,emulator PARENT_SCOPE)
 endfunction()
 
 # The program has the executor, a few files of the core and stand-ins for the rest: no other kernels.
@@ -169,7 +171,11 @@ function(wt_grader)
   set(there "${CMAKE_INSTALL_DATADIR}/warptape/grade")
   file(RELATIVE_PATH headers "/p/${there}" "/p/${CMAKE_INSTALL_INCLUDEDIR}")
   wt_grade_conf("${PROJECT_BINARY_DIR}/package/grade.conf" "" include=. include=include include=${headers}
-    library=$<TARGET_FILE_NAME:wt_grade> race=$<TARGET_FILE_NAME:wt_grade_race>)
+    library=$<TARGET_FILE_NAME:wt_grade> race=$<TARGET_FILE_NAME:wt_grade_race> ${WT_GRADE_CUDA_INSTALLED})
+  if(TARGET wt_grade_cuda)
+    install(FILES "$<TARGET_FILE:wt_grade_cuda>" DESTINATION "${there}")
+    install(FILES "$<TARGET_FILE:wt_emulated_cudart>" DESTINATION "${there}/emulator")
+  endif()
   install(FILES "${PROJECT_BINARY_DIR}/package/grade.conf" "$<TARGET_FILE:wt_grade>"
     "$<TARGET_FILE:wt_grade_race>" tools/grade/prelude.h DESTINATION "${there}")
   foreach(room core/numbers kernels/common kernels/device kernels/simt)

@@ -20,6 +20,10 @@ build() {  # PROJECT FOLDER OPTIONS...
 if [ -e "$scratch/prefix/share/warptape/grade/grade.conf" ]; then
   graded=$("$scratch/prefix/bin/wt" grade "$here/../grade/plain_add.cu" --op add --timeout 200)
   echo "wt grade: ${graded%%$'\n'*}"
+  # With what was installed of the emulator.
+  if [ -e "$scratch/prefix/share/warptape/grade/emulator" ]; then
+    grep -q 'registers' <<<"$graded" || { echo "FAILED: nothing ran on the emulated device: $graded"; exit 1; }
+  fi
   # A lab too: the hidden cases come from the installation, as does the library.
   labs=$here/../../labs
   (

@@ -46,6 +46,12 @@ Support read_support(const std::string& given) {
     return fs::path(name).is_absolute() ? name
                                         : (fs::path(folder) / name).lexically_normal().string();
   };
+  // A file beside this one, an option, or the option that names a folder of libraries.
+  const auto linked = [&](const std::string& value) {
+    const std::string rpath = "-Wl,-rpath,";
+    if (value.starts_with(rpath)) return rpath + absolute(value.substr(rpath.size()));
+    return value[0] == '-' ? value : absolute(value);
+  };
   std::map<std::string, std::vector<std::string>*> lists{{"option", &s.options}};
   for (const Flavour f : kFlavours) {
     lists[std::string("option_") + flavour_name(f)] = &s.flavour_options[f];
@@ -63,13 +69,13 @@ Support read_support(const std::string& given) {
     else if (key == "include")
       s.includes.push_back(absolute(value));
     else if (key == "library")
-      s.libraries.push_back(value[0] == '-' ? value : absolute(value));
+      s.libraries.push_back(linked(value));
     else if (key == "nvcc")
       s.nvcc = value;
     else if (key == "cuda")
-      s.cuda.push_back(value[0] == '-' ? value : absolute(value));
+      s.cuda.push_back(linked(value));
     else if (key == "race")
-      s.race.push_back(value[0] == '-' ? value : absolute(value));
+      s.race.push_back(linked(value));
     else if (const auto list = lists.find(key); list != lists.end())
       list->second->push_back(value);
     else
