@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "warptape/core/error.h"
+#include "warptape/data/draws.h"
 #include "warptape/data/loader.h"
-#include "warptape/data/loader/draws.h"
 
 namespace wt::data {
 namespace {
@@ -64,8 +64,7 @@ Sampler random_sampler(i64 n, const RandomSamplerOptions& o) {
   if (!o.replacement)
     return
         [n, samples, seed = o.seed](i64 epoch) { return orders_in_a_row(n, samples, seed, epoch); };
-  // A fork of its own, beside those of shuffled orders and of weights.
-  const PhiloxKey key = philox_key(o.seed, RandomStream::shuffle, 2);
+  const PhiloxKey key = detail::shuffle_key(o.seed, detail::ShuffleFork::replacement);
   return [n, samples, key](i64 epoch) {
     std::vector<i64> drawn(static_cast<size_t>(samples));
     for (size_t i = 0; i < drawn.size(); ++i) {
@@ -97,8 +96,7 @@ Sampler weighted_sampler(const std::vector<double>& weights, i64 samples, u64 se
   if (samples < 1)
     throw UsageError(str("[weighted_sampler] an epoch must have at least 1 sample, got ", samples));
   const auto sums = std::make_shared<const std::vector<double>>(running_sums(weights));
-  // A fork of its own: the order of a shuffled loader with the same seed draws from the first.
-  const PhiloxKey key = philox_key(seed, RandomStream::shuffle, 1);
+  const PhiloxKey key = detail::shuffle_key(seed, detail::ShuffleFork::weights);
   return [sums, samples, key](i64 epoch) {
     std::vector<i64> drawn(static_cast<size_t>(samples));
     for (size_t i = 0; i < drawn.size(); ++i) {

@@ -9,7 +9,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/machine/cpu_threads.h"
-#include "warptape/data/loader/draws.h"
+#include "warptape/data/draws.h"
 #include "warptape/data/loader/loader_parts.h"
 #include "warptape/data/loader/loader_threads.h"
 #include "warptape/data/loader/prefetch.h"
@@ -79,8 +79,7 @@ RecordOrder::RecordOrder(const AnyStream& stream, const StreamOptions& o, i64 ep
     : stream_(stream),
       o_(o),
       epoch_(epoch),
-      // A fork of its own, beside those of orders, weights and draws with replacement.
-      key_(philox_key(o.seed, RandomStream::shuffle, 3)),
+      key_(detail::shuffle_key(o.seed, detail::ShuffleFork::records)),
       in_(std::make_unique<PartsByTurns>(stream, o, epoch)) {}
 
 bool RecordOrder::read_one(bool read, Piece& piece) {

@@ -5,8 +5,8 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/input_file.h"
-#include "warptape/core/philox.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/draws.h"
 
 namespace wt::data {
 namespace {
@@ -178,8 +178,8 @@ TokenWindows::TokenWindows(const Tensor& tokens, const TokenWindowsOptions& o) :
 i64 TokenWindows::begin(i64 i, i64 epoch) const {
   detail::check_sample("TokenWindows", i, count_);
   if (o_.samples == 0) return i * o_.stride;
-  // A fork of its own: the order of a shuffled loader with the same seed draws from the first.
-  const PhiloxBlock b = philox(philox_key(o_.seed, RandomStream::shuffle, 2), u64(i), u64(epoch));
+  const PhiloxKey key = detail::shuffle_key(o_.seed, detail::ShuffleFork::windows);
+  const PhiloxBlock b = philox(key, u64(i), u64(epoch));
   return std::min(i64(uniform53(b.v[0], b.v[1]) * double(places_)), places_ - 1);
 }
 

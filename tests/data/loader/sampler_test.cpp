@@ -10,6 +10,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
 #include "warptape/data/loader.h"
+#include "warptape/data/tokens.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -245,6 +246,13 @@ TEST_CASE("samplers: sequential and random", "[random]") {
   for (const int c : counts) CHECK(std::abs(c - 2000) < 5 * std::sqrt(2000 * 0.9));
   CHECK(drawn(0) == drawn(0));
   CHECK(drawn(0) != drawn(1));
+  // Nor do they follow the windows that a set of tokens draws by the same seed: a tenth is alike.
+  const TokenWindows windows(zeros({18}, {.dtype = DType::i64}),
+                             {.context = 8, .samples = 20'000, .seed = 1});
+  const std::vector<i64> order = drawn(0);
+  int alike = 0;
+  for (i64 i = 0; i < 20'000; ++i) alike += windows.begin(i) == order[size_t(i)];
+  CHECK(std::abs(alike - 2000) < 5 * std::sqrt(2000 * 0.9));
   CHECK_THROWS_AS(sequential_sampler(0), UsageError);
   CHECK_THROWS_AS(random_sampler(0), UsageError);
   CHECK_THROWS_AS(random_sampler(5, {.samples = -1}), UsageError);
