@@ -19,7 +19,8 @@ using confined::Clock;
 using confined::Ended;
 
 struct Listed {
-  std::string name;
+  int number = 0;
+  std::string name{};
   int points = 0;
   bool challenge = false;
 };
@@ -39,10 +40,10 @@ class HostCheck {
     if (c.program.empty()) return to_.rows.push_back(row_of_compiler(lab_, c, o_.file));
     program_ = c.program;
     const Ran listed = start({"--list"});
-    std::vector<Listed> cases = cases_of(listed.output);
+    const std::vector<Listed> cases = cases_of(listed.output);
     if (listed.ended.how != Ended::How::exited || listed.ended.code != 0 || cases.empty())
       return whole(of_end(listed), hint_of_end(listed));
-    for (size_t i = 0; i < cases.size(); ++i) judge(int(i), cases[i]);
+    for (const Listed& c : cases) judge(c);
   }
 
  private:
@@ -90,15 +91,16 @@ class HostCheck {
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with("{\"lab_case\":")) continue;
       const Json j = read_json(line, "the list of cases");
-      all.push_back({j.string("name"), int(j.whole("points")), j.flag("challenge")});
+      all.push_back({int(j.whole("lab_case")), j.string("name"), int(j.whole("points")),
+                     j.flag("challenge")});
     }
     return all;
   }
 
-  void judge(int number, const Listed& c) {
+  void judge(const Listed& c) {
     const std::string key = std::to_string(fresh_seed()) + std::to_string(fresh_seed());
-    const Ran ran =
-        start({"--case", std::to_string(number), "--seed", std::to_string(o_.seed), "--key", key});
+    const Ran ran = start(
+        {"--case", std::to_string(c.number), "--seed", std::to_string(o_.seed), "--key", key});
     Json said;
     if (const size_t at = ran.output.rfind("\n{\"lab_case\":"); at != std::string::npos) {
       try {
