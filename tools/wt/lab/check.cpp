@@ -25,6 +25,7 @@ constexpr Common kCommon[] = {
     {"hang", "it does not come back: which loop has no end, which wait has no partner?"},
     {"memory", "it takes more memory than a case may: does something grow at every turn?"},
     {"exit", "do not end the process: throw, or return"},
+    {"printed", "a case may print 1 MiB: print a few lines, outside of loops"},
     {"sandbox", "the task needs no files, sockets or processes"},
     {"header",
      "the interface is fixed: remove your copy, and `wt lab start --again` gives it back"},

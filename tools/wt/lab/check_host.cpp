@@ -133,6 +133,7 @@ class HostCheck {
     if (r.ended.how == Ended::How::memory) return "memory";
     if (r.ended.how == Ended::How::exited) return "exit";
     if (r.ended.code == SIGXCPU) return "hang";
+    if (r.ended.code == SIGXFSZ) return "printed";
     return r.ended.code == SIGSYS ? "sandbox" : "crash";
   }
   std::string of_end(const Ran& r) const {
@@ -140,6 +141,7 @@ class HostCheck {
     if (hint == "hang") return str("it does not come back within ", o_.seconds, " s");
     if (hint == "memory") return "it takes more than 1 GiB of memory";
     if (hint == "exit") return str("it ended the process with exit code ", r.ended.code);
+    if (hint == "printed") return "it prints more than 1 MiB";
     if (hint == "sandbox") return "it does what the sandbox forbids (a file, a socket, a process)";
     const char* const name = ::strsignal(r.ended.code);
     return str("it crashes: ", name ? name : "signal", last_words(r.output));
