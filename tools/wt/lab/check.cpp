@@ -7,6 +7,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/grade/hints.h"
 #include "warptape/tools/wt/lab/json_value.h"
+#include "warptape/tools/wt/lab/lab_folder.h"
 
 namespace wt::labs {
 namespace {
@@ -27,24 +28,23 @@ constexpr Common kCommon[] = {
     {"exit", "do not end the process: throw, or return"},
     {"printed", "a case may print 1 MiB: print a few lines, outside of loops"},
     {"sandbox", "the task needs no files, sockets or processes"},
-    {"header",
-     "the interface is fixed: remove your copy, and `wt lab start --again` gives it back"},
+    {"header", "the interface is fixed: hidden cases are compiled with it as it was"},
 };
 
-std::string common_hint(const std::string& id) {
-  for (const Common& c : kCommon)
-    if (id == c.id) return c.text;
-  return "";
-}
-
 // A header that was handed out and is another one now would be compiled into one half of the
-// program only.
+// program only. What is to be done about it; "" if there is none.
 std::string changed_header(const Lab& lab, const std::string& file) {
+  const auto text = [](const std::string& path) {
+    return without_carriage_returns(read_text(path));
+  };
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::error_code error;
   for (const std::string& name : lab.also) {
-    const std::string own = (std::filesystem::path(file).parent_path() / name).string();
-    if (!std::filesystem::exists(own, error)) continue;
-    if (read_text(own) != read_text(lab.folder + "/" + name)) return name;
+    const std::string own = (folder / name).string();
+    if (!std::filesystem::exists(own, error) || text(own) == text(lab.folder + "/" + name))
+      continue;
+    return str(name, " differs from what was handed out: remove it, and ",
+               again_command(lab, folder.empty() ? "." : folder.string()), " restores it");
   }
   return "";
 }
@@ -54,9 +54,15 @@ std::string changed_header(const Lab& lab, const std::string& file) {
 OutcomeRow failed_row(const Lab& lab, const std::string& name, int points, std::string reason,
                       const std::string& hint_id) {
   OutcomeRow r{.name = name, .points = points, .reason = std::move(reason), .hint_id = hint_id};
-  r.hint = lab.hint_text(hint_id, 0);
-  if (r.hint.empty()) r.hint = common_hint(hint_id);
+  r.hint = hint_said(lab, hint_id, 0);
   return r;
+}
+
+std::string hint_said(const Lab& lab, const std::string& id, size_t level) {
+  std::string text = lab.hint_text(id, level);
+  for (const Common& c : kCommon)
+    if (text.empty() && id == c.id) text = c.text;
+  return text;
 }
 
 OutcomeRow row_of_compiler(const Lab& lab, const grade::Compiled& c, const std::string& file) {
@@ -83,8 +89,7 @@ Outcome check_lab(const Lab& lab, const CheckOptions& o) {
   to.seed = o.seed, to.pass = lab.pass, to.challenge = lab.challenge;
   const std::string header = changed_header(lab, o.file);
   if (!header.empty())
-    to.rows.push_back(failed_row(lab, "the interface", 100,
-                                 header + " differs from what was handed out", "header"));
+    to.rows.push_back(failed_row(lab, "the interface", 100, header, "header"));
   else if (lab.kernel)
     check_kernels(lab, o, to);
   else

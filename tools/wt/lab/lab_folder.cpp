@@ -126,6 +126,10 @@ std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
   return restored;
 }
 
+std::string again_command(const Lab& lab, const std::string& folder) {
+  return str("`wt lab start ", lab.number, " --again --folder ", printable_path(folder), "`");
+}
+
 Work find_work(const std::string& given, const std::string& lab) {
   const std::string path = given.empty() ? "." : given;
   std::error_code error;
@@ -152,8 +156,8 @@ Work find_work(const std::string& given, const std::string& lab) {
   if (w.started && w.state.lab != w.lab.id()) w.started = false;  // it is about another one
   w.file = folder ? (fs::path(w.folder) / w.lab.file).string() : path;
   if (!exists(w.file))
-    throw DataError(str(printable_path(w.file), " is not there; `wt lab start ", w.lab.number,
-                        " --again --folder ", printable_path(w.folder), "` restores the stub"));
+    throw DataError(str(printable_path(w.file), " is not there; ", again_command(w.lab, w.folder),
+                        " restores the stub"));
   return w;
 }
 

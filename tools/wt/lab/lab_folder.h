@@ -28,6 +28,9 @@ void start_lab(const Lab& lab, const std::string& labs, const std::string& folde
 std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
                                      const std::string& folder);
 
+// "`wt lab start 5 --again --folder F`".
+std::string again_command(const Lab& lab, const std::string& folder);
+
 // Where a lab's work lies, of a folder or of the student's file.
 struct Work {
   Lab lab{};

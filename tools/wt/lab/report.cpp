@@ -113,12 +113,6 @@ std::string sealed(const std::string& page, const std::string& key) {
   return hex_of(hmac_sha256(key, page));
 }
 
-// As mail programs and version control may turn them.
-std::string without_carriage_returns(std::string text) {
-  std::erase(text, '\r');
-  return text;
-}
-
 }  // namespace
 
 std::string utc_now() {

@@ -88,8 +88,8 @@ Outcome checked(const LabCommand& c, Work& w) {
       w.lab, {.file = w.file, .seed = c.seed_or_fresh(), .seconds = c.seconds, .nvcc = !c.no_nvcc});
   std::error_code error;
   if (w.started && !fs::exists(w.folder + "/page.md", error))
-    o.notes.push_back(str("page.md is not there; `wt lab start ", w.lab.number,
-                          " --again --folder ", printable_path(w.folder), "` restores it"));
+    o.notes.push_back(
+        str("page.md is not there; ", again_command(w.lab, w.folder), " restores it"));
   const OutcomeRow* const failed = o.first_failed();
   w.state.hint = failed ? failed->hint_id : "";
   w.state.reason = failed ? failed->name + ": " + failed->reason : "";
@@ -120,8 +120,7 @@ void hint(const LabCommand& c) {
   }
   const size_t levels = w.lab.hint_levels(id);
   const auto level = size_t(w.state.taken_of(id));
-  std::string text = w.lab.hint_text(id, level);
-  if (text.empty()) text = failed_row(w.lab, "", 0, "", id).hint;
+  std::string text = hint_said(w.lab, id, level);
   if (text.empty()) text = "the lab has no hint for this; the sentence of the check says it best";
   if (c.json) {
     JsonObject j;

@@ -73,6 +73,7 @@ odd="$here/work/a b/lab #1"
   printf '\xef\xbb\xbf'
   sed 's/$/\r/' "$here/tape.cpp"
 } >"$odd/tape.cpp"
+sed -i 's/$/\r/' "$odd/tape.h"
 expect 0 "PASSED: 100 of 100" check "$odd"
 expect 0 '"passed":true,"points":100' check "$odd" --json --seed 7
 expect 0 "nothing failed last" hint "$odd"
@@ -82,7 +83,8 @@ line=$(wc -l <lab10_tape/tape.cpp)
 expect 11 "tape.cpp:$line: error: expected primary-expression" check lab10_tape
 cp "$here/tape.cpp" lab10_tape/tape.cpp
 echo "// another interface" >>lab10_tape/tape.h
-expect 11 "tape.h differs from what was handed out" check lab10_tape
+expect 11 "tape.h differs from what was handed out: remove it, and \`wt lab start 10 --again --folder lab10_tape\` restores it" \
+  check lab10_tape
 rm lab10_tape/tape.h
 rm lab10_tape/tape.cpp
 expect 3 "restores the stub" check lab10_tape
