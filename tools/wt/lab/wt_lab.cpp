@@ -113,8 +113,8 @@ void hint(const LabCommand& c) {
     throw UsageError(str(printable_path(w.folder),
                          " remembers nothing: `wt lab start` makes a "
                          "folder that does"));
-  const std::string id = w.state.hint;
-  if (id.empty()) {
+  const std::string id = w.state.hint;  // a row may have failed and have none
+  if (w.state.reason.empty()) {
     if (c.json) return print("{\"hint\":\"\"}\n");
     return print("nothing failed last; `wt lab check` looks again\n");
   }
@@ -216,7 +216,10 @@ void add_check_commands(Command lab, int& code) {
   c.callback([o, &code] { code = check(*o); });
 
   const auto h = std::make_shared<LabCommand>();
-  const Command hints = lab.add_subcommand("hint", "the next hint for what failed last");
+  const Command hints =
+      lab.add_subcommand("hint",
+                         "the next hint for what failed last: a question, then where to "
+                         "look, then nearly the answer");
   add_work(hints, h);
   hints.add_flag("--json", h->json, "one JSON object");
   hints.callback([h] { hint(*h); });

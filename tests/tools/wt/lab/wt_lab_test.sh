@@ -66,6 +66,9 @@ expect 0 "${said[0]}" hint lab10_tape
 expect 0 "${said[1]}" hint lab10_tape
 expect 0 "${said[1]}" hint lab10_tape  # there is no fourth
 expect 0 '"hint":"begin"' hint lab10_tape --json
+sed -i 's/"hint":"begin"/"hint":""/' lab10_tape/.wt_lab.json  # as of a row that has no hint
+expect 0 "what failed last: a chain: d tanh(3 x) / dx: " hint lab10_tape
+expect 0 "a question, then where to look" hint --help
 
 # --- files as editors write them ---
 odd="$here/work/a b/lab #1"
