@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "warptape/core/files/atomic_file.h"
@@ -174,11 +175,13 @@ void table(const LabCommand& c) {
 
 void pack(const LabCommand& c) {
   const confined::CleanEnd clean;
-  const std::vector<Lab> all = all_labs(labs_folder());
-  std::vector<Lab> chosen;
+  std::vector<Lab> chosen = all_labs(labs_folder());
+  std::set<int> numbers;
   std::istringstream words(c.chosen);
-  for (std::string word; std::getline(words, word, ',');) chosen.push_back(lab_named(all, word));
-  if (c.chosen.empty()) chosen = all;
+  for (std::string word; std::getline(words, word, ',');)
+    numbers.insert(lab_named(chosen, word).number);
+  if (!numbers.empty())
+    std::erase_if(chosen, [&](const Lab& lab) { return !numbers.contains(lab.number); });
   ClassKey key;
   if (c.class_file.empty()) {
     key = new_class(c.seed_or_fresh());

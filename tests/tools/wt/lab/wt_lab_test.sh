@@ -164,7 +164,7 @@ cmp lab10_tape/tape.cpp "$here/tape.cpp" || fail "interrupted: the student's fil
 # --- packs ---
 expect 2 "no lab is called 'tap'" pack --out class --labs 4,tap
 [ ! -e class ] || fail "a pack that failed is there"
-expect 0 "2 labs for class" pack --out class --labs 4,tape --seed 5
+expect 0 "2 labs for class" pack --out class --labs 4,tape,10 --seed 5
 expect 2 "is there already" pack --out class
 [ "$(find class -type f | sort | tr '\n' ' ')" = "class/labs/04_reduction/lab.json class/labs/04_reduction/page.md \
 class/labs/04_reduction/stub.cu class/labs/10_tape/lab.json class/labs/10_tape/libcheck.a class/labs/10_tape/page.md \
