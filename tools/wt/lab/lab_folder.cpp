@@ -58,13 +58,6 @@ std::string names_in(const std::string& folder) {
   return list.empty() ? "nothing" : list;
 }
 
-// The labs that this work was started from, unless WT_LAB_DIR says others.
-std::string labs_of(const LabState& s) {
-  const char* const named = std::getenv("WT_LAB_DIR");
-  if ((!named || !*named) && exists(s.labs)) return labs_folder(s.labs);
-  return labs_folder();
-}
-
 Lab lab_of_file(const std::vector<Lab>& labs, const fs::path& file) {
   std::string list;
   for (const Lab& lab : labs) {
@@ -141,7 +134,11 @@ Work find_work(const std::string& given, const std::string& lab) {
   if (w.folder.empty()) w.folder = ".";
   w.started = exists(w.folder + "/" + kState);
   if (w.started) w.state = read_state(w.folder);
-  w.labs = w.started ? labs_of(w.state) : labs_folder();
+  // Those that this work was started from, unless WT_LAB_DIR says others.
+  const char* const named = std::getenv("WT_LAB_DIR");
+  const bool remembered = w.started && !(named && *named);
+  w.gone = remembered && !exists(w.state.labs);
+  w.labs = labs_folder(remembered && !w.gone ? w.state.labs : "");
   const std::vector<Lab> labs = all_labs(w.labs);
   if (!lab.empty())
     w.lab = lab_named(labs, lab);

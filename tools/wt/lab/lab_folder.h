@@ -37,6 +37,7 @@ struct Work {
   std::string folder{}, file{}, labs{};
   LabState state{};
   bool started = false;  // the folder has a state
+  bool gone = false;     // the labs that it was started from; `labs` are those of this wt
 };
 // `path`: a folder, or a file; `lab`: its number or name, empty to find it out. UsageError,
 // DataError.

@@ -91,6 +91,10 @@ Outcome checked(const LabCommand& c, Work& w) {
   if (w.started && !fs::exists(w.folder + "/page.md", error))
     o.notes.push_back(
         str("page.md is not there; ", again_command(w.lab, w.folder), " restores it"));
+  if (w.gone)
+    o.notes.push_back(str("the labs that this was started from are not in ",
+                          printable_path(w.state.labs), " any more: those in ",
+                          printable_path(w.labs), " judge it; WT_LAB_DIR names others"));
   const OutcomeRow* const failed = o.first_failed();
   w.state.hint = failed ? failed->hint_id : "";
   w.state.reason = failed ? failed->name + ": " + failed->reason : "";

@@ -47,7 +47,10 @@ expect 2 "is there already, with .wt_lab.json, page.md, tape.cpp, tape.h" start 
 diff -r lab10_tape "$here/before" || fail "a second start changed the folder"
 expect 2 "is the folder of 10_tape" start 4 --folder lab10_tape --again
 rm lab10_tape/page.md
+sed -i 's|"labs":"[^"]*"|"labs":"/nowhere/labs"|' lab10_tape/.wt_lab.json
 expect 11 "page.md is not there" check lab10_tape
+grep -q "was started from are not in /nowhere/labs any more" "$here/out" || fail "$(cat "$here/out")"
+cp "$here/before/.wt_lab.json" lab10_tape
 expect 0 "restored page.md" start 10 --again
 expect 0 "nothing was missing" start 10 --again
 grep -q "// mine" lab10_tape/tape.cpp || fail "--again overwrote tape.cpp"
