@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <sstream>
 
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/confined/sandbox.h"
 #include "warptape/tools/wt/confined/scratch.h"
 #include "warptape/tools/wt/lab/check.h"
+#include "warptape/tools/wt/lab/class_key.h"
 #include "warptape/tools/wt/lab/json_value.h"
 
 namespace wt::labs {
@@ -55,6 +57,11 @@ class HostCheck {
     if (!fs::exists(archive, error))
       throw NotAvailable(str("wt lab: the hidden cases of lab ", lab_.number, " are not in ",
                              printable_path(lab_.folder)));
+    const std::string packed = key_of_labs(fs::path(lab_.folder).parent_path().string()).version;
+    if (!packed.empty() && packed != build_info().version)
+      throw NotAvailable(str("wt lab: the hidden cases in ", printable_path(lab_.folder),
+                             " were compiled with warptape ", printable(packed), ", and this is ",
+                             build_info().version, ": the pack has to be of the same version"));
     s.libraries.insert(s.libraries.begin(),
                        {"-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"});
     return s;

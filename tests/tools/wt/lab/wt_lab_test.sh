@@ -180,6 +180,10 @@ WT_LAB_DIR=class/labs expect 0 "reduction" list
 ! grep -q "async\|softmax" "$here/out" || fail "$(cat "$here/out")"
 WT_LAB_DIR=$here/work/class/labs expect 0 "lab 10" start 10 --folder ofclass
 cp "$here/tape.cpp" ofclass/tape.cpp
+cp class/labs/pack.json "$here"
+sed -i 's/"version":"[^"]*"/"version":"0.0.1"/' class/labs/pack.json
+expect 2 "were compiled with warptape 0.0.1" check ofclass
+mv "$here/pack.json" class/labs
 
 # --- reports, and who edits them ---
 mkdir reports
