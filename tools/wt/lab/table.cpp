@@ -42,7 +42,7 @@ TableRow row_of_report(const std::string& path, const TableOptions& o) {
     row.student = r.report.student, row.lab = r.report.outcome.name;
     row.number = r.report.outcome.lab, row.points = r.report.outcome.points();
     row.passed = r.report.outcome.passed(), row.challenge = r.report.outcome.challenge_met();
-    for (const auto& [id, n] : r.report.hints) row.hints += n;
+    for (const TakenHint& h : r.report.hints) row.hints += h.levels;
     row.state = state_of(r, o.of_class);
     if (!o.recheck) return row;
     row.rechecked = points_again(r.report, o.of_class);

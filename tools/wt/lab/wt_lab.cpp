@@ -156,7 +156,8 @@ int report(const LabCommand& c) {
     throw UsageError(str(printable_path(w.file), " was changed while it was checked"));
   const char* const user = std::getenv("USER");
   r.student = !c.name.empty() ? c.name : user ? user : "";
-  r.made = utc_now(), r.version = version_text(), r.class_id = key.id, r.hints = w.state.taken;
+  r.made = utc_now(), r.version = version_text(), r.class_id = key.id;
+  for (const auto& [id, n] : w.state.taken) r.hints.push_back({id, n, hint_said(w.lab, id, 0)});
   const std::string path =
       c.out.empty() ? (fs::path(w.folder) / ("report_" + w.lab.id() + ".html")).string() : c.out;
   write_file_atomically(path, report_page(r, key.key));
