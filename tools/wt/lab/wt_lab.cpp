@@ -104,6 +104,9 @@ Outcome checked(const LabCommand& c, Work& w) {
 int check(const LabCommand& c) {
   const confined::CleanEnd clean;
   Work w = find_work(c.path, c.lab);
+  if (c.train && w.lab.real.empty())
+    throw UsageError(
+        str("--train: lab ", w.lab.number, " names no program that its kernels run in"));
   const Outcome o = checked(c, w);
   print(c.json ? outcome_json(o) + "\n" : outcome_text(o));
   write_state(w);

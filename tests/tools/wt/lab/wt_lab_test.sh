@@ -222,7 +222,8 @@ cp "$root/labs/04_reduction/solution.cu" lab04_reduction/reduction.cu
 expect 0 "PASSED: 100 of 100" check lab04_reduction --timeout 200
 
 # --- within the real program ---
-expect 2 "--train: lab 4 names no program" check lab04_reduction --train --timeout 200
+expect 2 "--train: lab 4 names no program" check lab04_reduction --train
+! grep -q "points" "$here/out" || fail "what --train cannot do is said when the check is over"
 mkdir -p "$here/real/01_loss" "$here/train"
 cat >"$here/real/01_loss/lab.json" <<END
 {"number": 1, "name": "loss", "title": "A loss", "minutes": 1, "kind": "kernel", "file": "loss.cu", "pass": 50,
