@@ -203,7 +203,7 @@ expect 0 "of another class" table reports/ann.html --class another/teacher.json
 echo nothing >reports/none.html
 expect 0 "it is no report" table reports/none.html reports/ann.html
 expect 3 "no key of a class" table reports/ann.html --class "$here/before/.wt_lab.json"
-expect 0 "\"'=Ann <b>\",\"tape\",10,100,yes,yes,0,\"as written\"" table reports/ann.html --class class/teacher.json --csv
+expect 0 "'=Ann <b>,tape,10,100,yes,yes,0,as written,reports/ann.html" table reports/ann.html --class class/teacher.json --csv
 expect 0 '"rechecked":100' table reports/ann.html --class class/teacher.json --recheck --json
 # The source is what is graded again, whatever the page says.
 expect 0 '"points":0' table reports/bob.html --json
