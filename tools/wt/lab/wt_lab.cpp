@@ -42,6 +42,12 @@ void print(const std::string& text) {
   flush_stdout();
 }
 
+// "class/" is "class": what is made beside it would lie in it.
+std::string without_end_slash(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
+}
+
 // --- list, start ---
 
 void list_labs(const LabCommand& c) {
@@ -67,7 +73,7 @@ void list_labs(const LabCommand& c) {
 void start(const LabCommand& c) {
   const std::string labs = labs_folder();
   const Lab lab = lab_named(all_labs(labs), c.lab);
-  const std::string folder = c.folder.empty() ? "lab" + lab.id() : c.folder;
+  const std::string folder = c.folder.empty() ? "lab" + lab.id() : without_end_slash(c.folder);
   const confined::CleanEnd clean;
   if (c.again) {
     std::string names;
@@ -197,9 +203,9 @@ void pack(const LabCommand& c) {
     key = read_class(c.class_file);
     if (!c.seed.empty()) key.seed = std::stoull(c.seed);
   }
-  make_pack(chosen, key, c.out);
-  const std::string out = printable_path(c.out);
-  print(str(chosen.size(), " labs for class ", key.id, ": hand out ", out, "/labs, keep ", out,
+  const std::string out = without_end_slash(c.out), shown = printable_path(out);
+  make_pack(chosen, key, out);
+  print(str(chosen.size(), " labs for class ", key.id, ": hand out ", shown, "/labs, keep ", shown,
             "/teacher.json to yourself\n"));
 }
 

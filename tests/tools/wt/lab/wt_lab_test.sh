@@ -54,7 +54,7 @@ cp "$here/before/.wt_lab.json" lab10_tape
 expect 0 "restored page.md" start 10 --again
 expect 0 "nothing was missing" start 10 --again
 grep -q "// mine" lab10_tape/tape.cpp || fail "--again overwrote tape.cpp"
-expect 0 "$here/work/a b/lab #1" start 10 --folder "$here/work/a b/lab #1"
+expect 0 "$here/work/a b/lab #1" start 10 --folder "$here/work/a b/lab #1/"
 touch "$here/work/file"
 expect 2 "is there already" start 10 --folder file
 expect 8 "can be made" start 10 --folder /proc/lab10
@@ -167,7 +167,7 @@ cmp lab10_tape/tape.cpp "$here/tape.cpp" || fail "interrupted: the student's fil
 # --- packs ---
 expect 2 "no lab is called 'tap'" pack --out class --labs 4,tap
 [ ! -e class ] || fail "a pack that failed is there"
-expect 0 "2 labs for class" pack --out class --labs 4,tape,10 --seed 5
+expect 0 "2 labs for class" pack --out class/ --labs 4,tape,10 --seed 5
 expect 2 "is there already" pack --out class
 [ "$(find class -type f | sort | tr '\n' ' ')" = "class/labs/04_reduction/lab.json class/labs/04_reduction/page.md \
 class/labs/04_reduction/stub.cu class/labs/10_tape/lab.json class/labs/10_tape/libcheck.a class/labs/10_tape/page.md \
