@@ -118,7 +118,9 @@ first='if (root->op == "tanh")'
 ends hang "$first for (volatile int turn = 1; turn;) {}" 2
 ends "crash printed" "$first __builtin_trap(); if (root->op == \"mul\") for (;;) puts(\"words\");"
 ends exit "$first _Exit(0);"
-ends threw "$first throw std::runtime_error(\"words of mine\");"
+ends "threw twice" "$first throw std::runtime_error(\"words of mine\"); if (root->op == \"mul\") root->pull = \
+  [p = root->pull](const wt::Tensor\& g) { return p(g * (1 + 1e-9)); };"
+! grep -qE 'is ([0-9.]+), not \1"' "$here/out" || fail "two numbers differ and look the same"
 ends memory "$first for (static std::vector<std::string> all;;) all.emplace_back(1 << 20, 'x');"
 ends sandbox "$first fclose(fopen(\"/tmp/wt_lab_written\", \"w\"));"
 # A line that says it passed is not the case's own.
