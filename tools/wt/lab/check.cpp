@@ -54,15 +54,10 @@ std::string changed_header(const Lab& lab, const std::string& file) {
 OutcomeRow failed_row(const Lab& lab, const std::string& name, int points, std::string reason,
                       const std::string& hint_id) {
   OutcomeRow r{.name = name, .points = points, .reason = std::move(reason), .hint_id = hint_id};
-  r.hint = hint_said(lab, hint_id, 0);
-  return r;
-}
-
-std::string hint_said(const Lab& lab, const std::string& id, size_t level) {
-  std::string text = lab.hint_text(id, level);
+  r.hint = lab.hint_text(hint_id, 0);
   for (const Common& c : kCommon)
-    if (text.empty() && id == c.id) text = c.text;
-  return text;
+    if (r.hint.empty() && hint_id == c.id) r.hint = c.text;
+  return r;
 }
 
 OutcomeRow row_of_compiler(const Lab& lab, const grade::Compiled& c, const std::string& file) {

@@ -28,10 +28,8 @@ void check_cases(const Lab& lab, const CheckOptions& o, Outcome& to);
 OutcomeRow row_of_compiler(const Lab& lab, const grade::Compiled& c, const std::string& file);
 // One that nobody knows beforehand.
 u64 fresh_seed();
-// The level-th hint of an ID (0 first), of the lab or else of what may go wrong in all of them; ""
-// if there is none.
-std::string hint_said(const Lab& lab, const std::string& id, size_t level);
-// A row that failed, with the first level of its hint.
+// A row that failed, with the first level of its hint, of the lab or else of what may go wrong in
+// all of them.
 OutcomeRow failed_row(const Lab& lab, const std::string& name, int points, std::string reason,
                       const std::string& hint_id);
 

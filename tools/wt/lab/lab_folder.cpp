@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, std::string>> handed_out(const Lab& lab) {
 
 std::string state_json(const LabState& s) {
   JsonObject j, taken;
-  j.add("lab", s.lab).add("labs", s.labs).add("hint", s.hint).add("reason", s.reason);
+  j.add("lab", s.lab).add("labs", s.labs).add("hint", s.hint).add("said", s.said);
+  j.add("reason", s.reason);
   for (const auto& [id, n] : s.taken) taken.add(id, n);
   return j.add_raw("taken", taken.str()).str() + "\n";
 }
@@ -36,7 +37,7 @@ LabState read_state(const std::string& folder) {
   const std::string path = folder + "/" + kState;
   const Json j = read_json(read_text(path), path);
   LabState s{.lab = j.string("lab"), .labs = j.string("labs"), .hint = j.string("hint")};
-  s.reason = j.string("reason");
+  s.said = j.string("said"), s.reason = j.string("reason");
   if (const Json* const taken = j.find("taken"))
     for (const auto& [id, n] : taken->fields) s.taken.emplace_back(id, int(taken->whole(id)));
   return s;

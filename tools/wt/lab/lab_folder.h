@@ -12,7 +12,8 @@ namespace wt::labs {
 struct LabState {
   std::string lab{};   // its id
   std::string labs{};  // the folder of labs that it was started from
-  std::string hint{};  // what failed last
+  std::string hint{};  // of what failed last, an ID
+  std::string said{};  // its first level, or what the check said where the lab has none
   std::string reason{};
   std::vector<std::pair<std::string, int>> taken{};  // hints, and how many of each
 

@@ -103,6 +103,7 @@ Outcome checked(const LabCommand& c, Work& w) {
                           printable_path(w.labs), " judge it; WT_LAB_DIR names others"));
   const OutcomeRow* const failed = o.first_failed();
   w.state.hint = failed ? failed->hint_id : "";
+  w.state.said = failed ? failed->hint : "";
   w.state.reason = failed ? failed->name + ": " + failed->reason : "";
   return o;
 }
@@ -134,7 +135,7 @@ void hint(const LabCommand& c) {
   }
   const size_t levels = w.lab.hint_levels(id);
   const auto level = size_t(w.state.taken_of(id));
-  std::string text = hint_said(w.lab, id, level);
+  std::string text = levels ? w.lab.hint_text(id, level) : w.state.said;
   if (text.empty()) text = "the lab has no hint for this; the sentence of the check says it best";
   if (c.json) {
     JsonObject j;
@@ -166,7 +167,7 @@ int report(const LabCommand& c) {
   const char* const user = std::getenv("USER");
   r.student = !c.name.empty() ? c.name : user ? user : "";
   r.made = utc_now(), r.version = version_text(), r.class_id = key.id;
-  for (const auto& [id, n] : w.state.taken) r.hints.push_back({id, n, hint_said(w.lab, id, 0)});
+  for (const auto& [id, n] : w.state.taken) r.hints.push_back({id, n, w.lab.hint_text(id, 0)});
   const std::string path =
       c.out.empty() ? (fs::path(w.folder) / ("report_" + w.lab.id() + ".html")).string() : c.out;
   write_file_atomically(path, report_page(r, key.key));

@@ -220,6 +220,9 @@ cp "$root/labs/04_reduction/solution.cu" lab04_reduction/reduction.cu
 echo "int x = ;" >>lab04_reduction/reduction.cu
 expect 11 "reduction.cu:$(wc -l <lab04_reduction/reduction.cu): error: expected primary-expression" check lab04_reduction
 [ "$(grep -c FAILED "$here/out")" = 1 ] || fail "more than one row for what does not compile"
+echo 'extern "C" int memcmp(const void*, const void*, unsigned long) { return 0; }' >lab04_reduction/reduction.cu
+expect 11 "it defines memcmp" check lab04_reduction
+expect 0 "a file has kernels, launch functions" hint lab04_reduction  # the grader's: the lab has none
 cp "$root/labs/04_reduction/solution.cu" lab04_reduction/reduction.cu
 expect 0 "PASSED: 100 of 100" check lab04_reduction --timeout 200
 
@@ -239,7 +242,9 @@ expect 0 "cross_entropy_forward was taken" check loss.cu --train --timeout 200
 grep -q "cross_entropy_forward was taken [1-9]" "$here/err" || fail "the program never took it"
 [ "$(ls -A)" = loss.cu ] || fail "--train left $(ls -A)"
 sed -i 's/"one_block", "points"/"by_atomics", "points"/' "$here/real/01_loss/lab.json"
+sed -i 's/^void by_atomics.*/&\n  __builtin_trap();/' loss.cu
 expect 11 "NOT PASSED" check loss.cu --train --timeout 200
+grep -q "host code of the launch function" "$here/out" || fail "the hint is not the grader's"
 ! grep -q "was taken" "$here/err" || fail "what did not pass was trained with"
 cd "$here/work"
 unset WT_LAB_DIR
