@@ -59,6 +59,12 @@ std::string names_in(const std::string& folder) {
   return list.empty() ? "nothing" : list;
 }
 
+// WT_LAB_DIR says which labs are meant, wherever a folder was started from.
+bool labs_are_named() {
+  const char* const named = std::getenv("WT_LAB_DIR");
+  return named && *named;
+}
+
 Lab lab_of_file(const std::vector<Lab>& labs, const fs::path& file) {
   std::string list;
   for (const Lab& lab : labs) {
@@ -101,14 +107,19 @@ void start_lab(const Lab& lab, const std::string& labs, const std::string& folde
 
 std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
                                      const std::string& folder) {
-  if (exists(folder + "/" + kState) && read_state(folder).lab != lab.id())
-    throw UsageError(str(printable_path(folder), " is the folder of ",
-                         printable(read_state(folder).lab), ", not of ", lab.id()));
+  Lab own = lab;
+  if (exists(folder + "/" + kState)) {
+    const LabState s = read_state(folder);
+    if (s.lab != lab.id())
+      throw UsageError(str(printable_path(folder), " is the folder of ", printable(s.lab),
+                           ", not of ", lab.id()));
+    if (!labs_are_named() && exists(s.labs)) own = lab_named(all_labs(s.labs), s.lab);
+  }
   std::error_code error;
   if (!fs::is_directory(folder, error))
     throw UsageError(str("--again: there is no folder ", printable_path(folder)));
   std::vector<std::string> restored;
-  for (const auto& [name, from] : handed_out(lab)) {
+  for (const auto& [name, from] : handed_out(own)) {
     if (exists(folder + "/" + name)) continue;
     write_file_atomically(folder + "/" + name, read_text(from));
     restored.push_back(name);
@@ -135,9 +146,7 @@ Work find_work(const std::string& given, const std::string& lab) {
   if (w.folder.empty()) w.folder = ".";
   w.started = exists(w.folder + "/" + kState);
   if (w.started) w.state = read_state(w.folder);
-  // Those that this work was started from, unless WT_LAB_DIR says others.
-  const char* const named = std::getenv("WT_LAB_DIR");
-  const bool remembered = w.started && !(named && *named);
+  const bool remembered = w.started && !labs_are_named();
   w.gone = remembered && !exists(w.state.labs);
   w.labs = labs_folder(remembered && !w.gone ? w.state.labs : "");
   const std::vector<Lab> labs = all_labs(w.labs);

@@ -24,8 +24,8 @@ struct LabState {
 // Page, stub and headers in a new folder. UsageError, with what is there, if there is one; nothing
 // is overwritten. Ended in the middle it leaves nothing.
 void start_lab(const Lab& lab, const std::string& labs, const std::string& folder);
-// Restores what is missing in a folder of this lab, and gives the names. UsageError where the
-// folder is another lab's.
+// Restores what is missing in a folder of this lab, from where it was started, and gives the names.
+// UsageError where the folder is another lab's.
 std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
                                      const std::string& folder);
 

@@ -182,6 +182,10 @@ WT_LAB_DIR=class/labs expect 0 "reduction" list
 ! grep -q "async\|softmax" "$here/out" || fail "$(cat "$here/out")"
 WT_LAB_DIR=$here/work/class/labs expect 0 "lab 10" start 10 --folder ofclass
 cp "$here/tape.cpp" ofclass/tape.cpp
+echo "A line of this class" >>class/labs/10_tape/page.md
+rm ofclass/page.md
+expect 0 "restored page.md" start 10 --again --folder ofclass
+grep -q "of this class" ofclass/page.md || fail "the page that was restored is not the class's"
 cp class/labs/pack.json "$here"
 sed -i 's/"version":"[^"]*"/"version":"0.0.1"/' class/labs/pack.json
 expect 2 "were compiled with warptape 0.0.1" check ofclass
