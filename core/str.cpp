@@ -1,6 +1,7 @@
 #include "warptape/core/str.h"
 
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 namespace wt::detail {
@@ -17,7 +18,8 @@ void append_chars(std::string& out, T v, Format... format) {
 void append_number(std::string& out, long long v) { append_chars(out, v); }
 void append_number(std::string& out, unsigned long long v) { append_chars(out, v); }
 void append_number(std::string& out, double v) {
-  append_chars(out, v, std::chars_format::general, 6);
+  // x86's 0.0 / 0 has a sign, which tells nobody anything.
+  append_chars(out, std::isnan(v) ? std::fabs(v) : v, std::chars_format::general, 6);
 }
 
 void append_streamed(std::string& out, const void* value,

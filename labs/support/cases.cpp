@@ -28,6 +28,13 @@ bool near(double got, double want, double bound) {
   return got == want || std::abs(got - want) <= bound;  // infinities are only near themselves
 }
 
+// With as many digits as tell the two apart.
+std::string is_not(double got, double want) {
+  std::string one = str(got), other = str(want);
+  if (one == other) one = json_number(got), other = json_number(want);
+  return " is " + one + ", not " + other;
+}
+
 }  // namespace
 
 u64 Draws::bits() { return mix64(mix64(seed) + 0x9e3779b97f4a7c15ull * ++drawn_); }
@@ -60,7 +67,7 @@ void fail(std::string reason, std::string_view hint) {
 
 void expect_close(std::string_view what, double got, double want, double bound,
                   std::string_view hint) {
-  if (!near(got, want, bound)) fail(str(what, " is ", got, ", not ", want), hint);
+  if (!near(got, want, bound)) fail(str(what, is_not(got, want)), hint);
 }
 
 void expect_close(std::string_view what, const std::vector<float>& got,
@@ -69,8 +76,7 @@ void expect_close(std::string_view what, const std::vector<float>& got,
     fail(str(what, " has ", got.size(), " elements, not ", want.size()), hint);
   for (size_t i = 0; i < got.size(); ++i)
     if (!near(got[i], want[i], bound))
-      fail(str(what, ", element ", i, " of ", got.size(), ", is ", got[i], ", not ", want[i]),
-           hint);
+      fail(str(what, ", element ", i, " of ", got.size(), ",", is_not(got[i], want[i])), hint);
 }
 
 const std::vector<Case>& cases() {

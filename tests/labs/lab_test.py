@@ -124,6 +124,9 @@ def main():
             except ValueError as error:
                 fail(f"{file.name}: {error}")
                 continue
+        for case in found["cases"]:
+            if case["reason"].startswith("it scores ") and "memory: asks for " not in case["reason"]:
+                fail(f"{file.name}: a score without what it is made of: {case['reason']}")
         wanted = re.match(r"// hint: (\w+)\n", file.read_text())
         if file.name.startswith("solution"):
             if not found["passed"] or found["points"] != 100 or not found["challenge_met"]:

@@ -7,6 +7,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/grade/hints.h"
 #include "warptape/tools/wt/lab/json_value.h"
+#include "warptape/tools/wt/lab/lab_folder.h"
 
 namespace wt::labs {
 namespace {
@@ -25,25 +26,25 @@ constexpr Common kCommon[] = {
     {"hang", "it does not come back: which loop has no end, which wait has no partner?"},
     {"memory", "it takes more memory than a case may: does something grow at every turn?"},
     {"exit", "do not end the process: throw, or return"},
+    {"printed", "a case may print 1 MiB: print a few lines, outside of loops"},
     {"sandbox", "the task needs no files, sockets or processes"},
-    {"header",
-     "the interface is fixed: remove your copy, and `wt lab start --again` gives it back"},
+    {"header", "the interface is fixed: hidden cases are compiled with it as it was"},
 };
 
-std::string common_hint(const std::string& id) {
-  for (const Common& c : kCommon)
-    if (id == c.id) return c.text;
-  return "";
-}
-
 // A header that was handed out and is another one now would be compiled into one half of the
-// program only.
+// program only. What is to be done about it; "" if there is none.
 std::string changed_header(const Lab& lab, const std::string& file) {
+  const auto text = [](const std::string& path) {
+    return without_carriage_returns(read_text(path));
+  };
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::error_code error;
   for (const std::string& name : lab.also) {
-    const std::string own = (std::filesystem::path(file).parent_path() / name).string();
-    if (!std::filesystem::exists(own, error)) continue;
-    if (read_text(own) != read_text(lab.folder + "/" + name)) return name;
+    const std::string own = (folder / name).string();
+    if (!std::filesystem::exists(own, error) || text(own) == text(lab.folder + "/" + name))
+      continue;
+    return str(name, " differs from what was handed out: remove it, and ",
+               again_command(lab, folder.empty() ? "." : folder.string()), " restores it");
   }
   return "";
 }
@@ -54,7 +55,8 @@ OutcomeRow failed_row(const Lab& lab, const std::string& name, int points, std::
                       const std::string& hint_id) {
   OutcomeRow r{.name = name, .points = points, .reason = std::move(reason), .hint_id = hint_id};
   r.hint = lab.hint_text(hint_id, 0);
-  if (r.hint.empty()) r.hint = common_hint(hint_id);
+  for (const Common& c : kCommon)
+    if (r.hint.empty() && hint_id == c.id) r.hint = c.text;
   return r;
 }
 
@@ -82,8 +84,7 @@ Outcome check_lab(const Lab& lab, const CheckOptions& o) {
   to.seed = o.seed, to.pass = lab.pass, to.challenge = lab.challenge;
   const std::string header = changed_header(lab, o.file);
   if (!header.empty())
-    to.rows.push_back(failed_row(lab, "the interface", 100,
-                                 header + " differs from what was handed out", "header"));
+    to.rows.push_back(failed_row(lab, "the interface", 100, header, "header"));
   else if (lab.kernel)
     check_kernels(lab, o, to);
   else

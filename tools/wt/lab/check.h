@@ -28,7 +28,8 @@ void check_cases(const Lab& lab, const CheckOptions& o, Outcome& to);
 OutcomeRow row_of_compiler(const Lab& lab, const grade::Compiled& c, const std::string& file);
 // One that nobody knows beforehand.
 u64 fresh_seed();
-// A row that failed, with the first level of its hint.
+// A row that failed, with the first level of its hint, of the lab or else of what may go wrong in
+// all of them.
 OutcomeRow failed_row(const Lab& lab, const std::string& name, int points, std::string reason,
                       const std::string& hint_id);
 

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <sstream>
 
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/confined/sandbox.h"
 #include "warptape/tools/wt/confined/scratch.h"
 #include "warptape/tools/wt/lab/check.h"
+#include "warptape/tools/wt/lab/class_key.h"
 #include "warptape/tools/wt/lab/json_value.h"
 
 namespace wt::labs {
@@ -19,7 +21,8 @@ using confined::Clock;
 using confined::Ended;
 
 struct Listed {
-  std::string name;
+  int number = 0;
+  std::string name{};
   int points = 0;
   bool challenge = false;
 };
@@ -39,10 +42,10 @@ class HostCheck {
     if (c.program.empty()) return to_.rows.push_back(row_of_compiler(lab_, c, o_.file));
     program_ = c.program;
     const Ran listed = start({"--list"});
-    std::vector<Listed> cases = cases_of(listed.output);
+    const std::vector<Listed> cases = cases_of(listed.output);
     if (listed.ended.how != Ended::How::exited || listed.ended.code != 0 || cases.empty())
       return whole(of_end(listed), hint_of_end(listed));
-    for (size_t i = 0; i < cases.size(); ++i) judge(int(i), cases[i]);
+    for (const Listed& c : cases) judge(c);
   }
 
  private:
@@ -54,6 +57,11 @@ class HostCheck {
     if (!fs::exists(archive, error))
       throw NotAvailable(str("wt lab: the hidden cases of lab ", lab_.number, " are not in ",
                              printable_path(lab_.folder)));
+    const std::string packed = key_of_labs(fs::path(lab_.folder).parent_path().string()).version;
+    if (!packed.empty() && packed != build_info().version)
+      throw NotAvailable(str("wt lab: the hidden cases in ", printable_path(lab_.folder),
+                             " were compiled with warptape ", printable(packed), ", and this is ",
+                             build_info().version, ": the pack has to be of the same version"));
     s.libraries.insert(s.libraries.begin(),
                        {"-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"});
     return s;
@@ -90,15 +98,16 @@ class HostCheck {
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with("{\"lab_case\":")) continue;
       const Json j = read_json(line, "the list of cases");
-      all.push_back({j.string("name"), int(j.whole("points")), j.flag("challenge")});
+      all.push_back({int(j.whole("lab_case")), j.string("name"), int(j.whole("points")),
+                     j.flag("challenge")});
     }
     return all;
   }
 
-  void judge(int number, const Listed& c) {
+  void judge(const Listed& c) {
     const std::string key = std::to_string(fresh_seed()) + std::to_string(fresh_seed());
-    const Ran ran =
-        start({"--case", std::to_string(number), "--seed", std::to_string(o_.seed), "--key", key});
+    const Ran ran = start(
+        {"--case", std::to_string(c.number), "--seed", std::to_string(o_.seed), "--key", key});
     Json said;
     if (const size_t at = ran.output.rfind("\n{\"lab_case\":"); at != std::string::npos) {
       try {
@@ -131,6 +140,7 @@ class HostCheck {
     if (r.ended.how == Ended::How::memory) return "memory";
     if (r.ended.how == Ended::How::exited) return "exit";
     if (r.ended.code == SIGXCPU) return "hang";
+    if (r.ended.code == SIGXFSZ) return "printed";
     return r.ended.code == SIGSYS ? "sandbox" : "crash";
   }
   std::string of_end(const Ran& r) const {
@@ -138,6 +148,7 @@ class HostCheck {
     if (hint == "hang") return str("it does not come back within ", o_.seconds, " s");
     if (hint == "memory") return "it takes more than 1 GiB of memory";
     if (hint == "exit") return str("it ended the process with exit code ", r.ended.code);
+    if (hint == "printed") return "it prints more than 1 MiB";
     if (hint == "sandbox") return "it does what the sandbox forbids (a file, a socket, a process)";
     const char* const name = ::strsignal(r.ended.code);
     return str("it crashes: ", name ? name : "signal", last_words(r.output));

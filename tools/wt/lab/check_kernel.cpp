@@ -57,7 +57,8 @@ class KernelCheck {
             const std::string& graders_hint = "") {
     const std::string id = lab_.hint_of(row.op, kind, reason);
     OutcomeRow r = failed_row(lab_, row.title, row.points, reason, id.empty() ? kind : id);
-    if (r.hint.empty()) r.hint = graders_hint;
+    // Before what failed_row() says of all labs.
+    if (!lab_.hint_levels(r.hint_id) && !graders_hint.empty()) r.hint = graders_hint;
     to_.rows.push_back(std::move(r));
   }
 
@@ -76,8 +77,7 @@ class KernelCheck {
                         "asked for"));
       best = std::max(best, v.score.points);
     }
-    if (best < row.score)
-      return fail(row, "score", str("it scores ", best, " of 100: ", score_reason(g, best)));
+    if (best < row.score) return fail(row, "score", "it " + score_text(g, best));
     to_.rows.push_back({.name = row.title, .points = row.points, .passed = true});
     std::string& said = to_.rows.back().reason;
     if (best) said = str("scores ", best, " of 100");
@@ -98,32 +98,28 @@ class KernelCheck {
     fail(row, f.kind, reason, f.hint);
   }
 
-  static std::string score_reason(const Graded& g, int best) {
-    for (const Verdict& v : g.verdicts)
-      if (v.score.points == best && !v.score.reasons.empty()) return v.score.reasons.back();
-    return "of what it asks of memory";
-  }
-
-  // All that its memory score is made of.
-  static std::string score_reasons(const Graded& g, int best) {
-    std::string text;
-    for (const Verdict& v : g.verdicts)
-      if (v.score.points == best && text.empty())
-        for (const std::string& r : v.score.reasons) text += (text.empty() ? "" : "; ") + r;
+  // The best memory score, and all that it is made of.
+  static std::string score_text(const Graded& g, int best) {
+    std::string text = str("scores ", best, " of 100");
+    for (const Verdict& v : g.verdicts) {
+      if (v.score.points != best) continue;
+      for (const std::string& r : v.score.reasons)
+        text += (&r == &v.score.reasons.front() ? ": " : "; ") + r;
+      break;
+    }
     return text;
   }
 
   void judge_challenge(const GradedRow& row) {
     const Graded& g = graded(row);
     int best = 0;
-    bool passed = true;
+    bool passed = !g.verdicts.empty();
     for (const Verdict& v : g.verdicts)
       passed = passed && v.passed, best = std::max(best, v.score.points);
     OutcomeRow r{.name = str(row.op, row.variant.empty() ? "" : ", " + row.variant,
                              ": score of at least ", row.challenge_score)};
     r.challenge = true, r.passed = passed && best >= row.challenge_score;
-    r.reason = str("scores ", best, " of 100");
-    if (passed && !r.passed) r.reason += ": " + score_reasons(g, best);
+    r.reason = passed && !r.passed ? score_text(g, best) : str("scores ", best, " of 100");
     to_.rows.push_back(std::move(r));
   }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <random>
 
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
@@ -18,7 +19,7 @@ std::string class_id(const std::string& key) {
 
 ClassKey key_in(const std::string& path, const char* mark) {
   const Json j = read_json(read_text(path), path);
-  ClassKey c{.key = j.string("key"), .seed = j.seed("seed")};
+  ClassKey c{.key = j.string("key"), .seed = j.seed("seed"), .version = j.string("version")};
   if (!j.find(mark) || c.key.size() != 64) data_error(path, 0, "it has no key of a class");
   c.id = class_id(c.key);
   return c;
@@ -55,6 +56,7 @@ ClassKey key_of_labs(const std::string& labs) {
 std::string pack_json(const ClassKey& c) {
   JsonObject j;
   j.add("wt_lab_pack", 1).add("class", c.id).add("key", c.key);
+  j.add("version", build_info().version);
   return j.str() + "\n";
 }
 

@@ -12,6 +12,8 @@ struct ClassKey {
   std::string id{};   // short; in reports
   std::string key{};  // 64 hexadecimal digits; empty: none
   u64 seed = 0;       // of the teacher's file alone
+  // Of pack.json alone: the warptape that the hidden cases beside it were compiled with.
+  std::string version{};
 };
 
 ClassKey new_class(u64 seed);

@@ -98,4 +98,9 @@ std::string read_text(const std::string& path, u64 most) {
   return text;
 }
 
+std::string without_carriage_returns(std::string text) {
+  std::erase(text, '\r');
+  return text;
+}
+
 }  // namespace wt::labs

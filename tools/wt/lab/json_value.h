@@ -31,5 +31,7 @@ std::string json_list(const std::vector<std::string>& values);  // of JSON value
 
 // A whole file of at most `most` bytes. DataError.
 std::string read_text(const std::string& path, u64 most = u64{4} << 20);
+// Of a text that mail programs, editors and version control may have turned into another system's.
+std::string without_carriage_returns(std::string text);
 
 }  // namespace wt::labs

@@ -122,10 +122,7 @@ Lab read_lab(const std::string& folder) {
       lab.hints.emplace_back(id, strings_of(*hints, id));
   if (const Json* const findings = j.find("findings"))
     for (const auto& [kind, id] : findings->fields) lab.findings.emplace_back(kind, id.text);
-  if (const Json* const real = j.find("real")) {
-    lab.real = real->string("command");
-    lab.real_kernels = strings_of(*real, "kernels");
-  }
+  if (const Json* const real = j.find("real")) lab.real = real->string("command");
   lab.folder = folder;
   require_whole(lab, path);
   return lab;

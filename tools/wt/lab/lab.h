@@ -30,9 +30,8 @@ struct Lab {
   std::vector<std::pair<std::string, std::vector<std::string>>> hints{};
   // From kinds of findings ("race", "sum/race", "sum/values near 1000") to IDs.
   std::vector<std::pair<std::string, std::string>> findings{};
-  std::string real{};                       // arguments of wt, for --train
-  std::vector<std::string> real_kernels{};  // contract:variant; empty: all that are graded
-  std::string folder{};                     // where its files are
+  std::string real{};    // arguments of wt, for --train
+  std::string folder{};  // where its files are
 
   std::string id() const;    // "05_softmax"
   std::string stub() const;  // file name of what is handed out as `file`

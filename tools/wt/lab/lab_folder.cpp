@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, std::string>> handed_out(const Lab& lab) {
 
 std::string state_json(const LabState& s) {
   JsonObject j, taken;
-  j.add("lab", s.lab).add("labs", s.labs).add("hint", s.hint).add("reason", s.reason);
+  j.add("lab", s.lab).add("labs", s.labs).add("hint", s.hint).add("said", s.said);
+  j.add("reason", s.reason);
   for (const auto& [id, n] : s.taken) taken.add(id, n);
   return j.add_raw("taken", taken.str()).str() + "\n";
 }
@@ -36,7 +37,7 @@ LabState read_state(const std::string& folder) {
   const std::string path = folder + "/" + kState;
   const Json j = read_json(read_text(path), path);
   LabState s{.lab = j.string("lab"), .labs = j.string("labs"), .hint = j.string("hint")};
-  s.reason = j.string("reason");
+  s.said = j.string("said"), s.reason = j.string("reason");
   if (const Json* const taken = j.find("taken"))
     for (const auto& [id, n] : taken->fields) s.taken.emplace_back(id, int(taken->whole(id)));
   return s;
@@ -58,11 +59,10 @@ std::string names_in(const std::string& folder) {
   return list.empty() ? "nothing" : list;
 }
 
-// The labs that this work was started from, unless WT_LAB_DIR says others.
-std::string labs_of(const LabState& s) {
+// WT_LAB_DIR says which labs are meant, wherever a folder was started from.
+bool labs_are_named() {
   const char* const named = std::getenv("WT_LAB_DIR");
-  if ((!named || !*named) && exists(s.labs)) return labs_folder(s.labs);
-  return labs_folder();
+  return named && *named;
 }
 
 Lab lab_of_file(const std::vector<Lab>& labs, const fs::path& file) {
@@ -107,14 +107,19 @@ void start_lab(const Lab& lab, const std::string& labs, const std::string& folde
 
 std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
                                      const std::string& folder) {
-  if (exists(folder + "/" + kState) && read_state(folder).lab != lab.id())
-    throw UsageError(str(printable_path(folder), " is the folder of ",
-                         printable(read_state(folder).lab), ", not of ", lab.id()));
+  Lab own = lab;
+  if (exists(folder + "/" + kState)) {
+    const LabState s = read_state(folder);
+    if (s.lab != lab.id())
+      throw UsageError(str(printable_path(folder), " is the folder of ", printable(s.lab),
+                           ", not of ", lab.id()));
+    if (!labs_are_named() && exists(s.labs)) own = lab_named(all_labs(s.labs), s.lab);
+  }
   std::error_code error;
   if (!fs::is_directory(folder, error))
     throw UsageError(str("--again: there is no folder ", printable_path(folder)));
   std::vector<std::string> restored;
-  for (const auto& [name, from] : handed_out(lab)) {
+  for (const auto& [name, from] : handed_out(own)) {
     if (exists(folder + "/" + name)) continue;
     write_file_atomically(folder + "/" + name, read_text(from));
     restored.push_back(name);
@@ -124,6 +129,10 @@ std::vector<std::string> restore_lab(const Lab& lab, const std::string& labs,
     write_file_atomically(folder + "/" + kState, state_json(s));
   }
   return restored;
+}
+
+std::string again_command(const Lab& lab, const std::string& folder) {
+  return str("`wt lab start ", lab.number, " --again --folder ", printable_path(folder), "`");
 }
 
 Work find_work(const std::string& given, const std::string& lab) {
@@ -137,7 +146,9 @@ Work find_work(const std::string& given, const std::string& lab) {
   if (w.folder.empty()) w.folder = ".";
   w.started = exists(w.folder + "/" + kState);
   if (w.started) w.state = read_state(w.folder);
-  w.labs = w.started ? labs_of(w.state) : labs_folder();
+  const bool remembered = w.started && !labs_are_named();
+  w.gone = remembered && !exists(w.state.labs);
+  w.labs = labs_folder(remembered && !w.gone ? w.state.labs : "");
   const std::vector<Lab> labs = all_labs(w.labs);
   if (!lab.empty())
     w.lab = lab_named(labs, lab);
@@ -152,8 +163,8 @@ Work find_work(const std::string& given, const std::string& lab) {
   if (w.started && w.state.lab != w.lab.id()) w.started = false;  // it is about another one
   w.file = folder ? (fs::path(w.folder) / w.lab.file).string() : path;
   if (!exists(w.file))
-    throw DataError(str(printable_path(w.file), " is not there; `wt lab start ", w.lab.number,
-                        " --again --folder ", printable_path(w.folder), "` restores the stub"));
+    throw DataError(str(printable_path(w.file), " is not there; ", again_command(w.lab, w.folder),
+                        " restores the stub"));
   return w;
 }
 

@@ -53,8 +53,9 @@ std::string verdict_rows(const Outcome& o) {
 
 std::string hints_text(const Report& r) {
   std::string out;
-  for (const auto& [id, n] : r.hints)
-    out += str(out.empty() ? "" : ", ", html_escape(printable(id)), n > 1 ? str(" (", n, ")") : "");
+  for (const TakenHint& h : r.hints)
+    out += str(out.empty() ? "" : "<br>", text_of(h.text), " (", h.levels,
+               h.levels == 1 ? " level)" : " levels)");
   return out.empty() ? "none" : out;
 }
 
@@ -67,9 +68,9 @@ std::string report_json(const Report& r) {
   j.add("wt_lab_report", 1).add("student", r.student).add("made", r.made);
   j.add("version", r.version).add("class", r.class_id).add_raw("outcome", outcome_json(r.outcome));
   std::vector<std::string> hints;
-  for (const auto& [id, n] : r.hints) {
+  for (const TakenHint& h : r.hints) {
     JsonObject one;
-    one.add("id", id).add("taken", n);
+    one.add("id", h.id).add("taken", h.levels).add("text", h.text);
     hints.push_back(one.str());
   }
   // As hexadecimal digits: a file may have any bytes.
@@ -113,12 +114,6 @@ std::string sealed(const std::string& page, const std::string& key) {
   return hex_of(hmac_sha256(key, page));
 }
 
-// As mail programs and version control may turn them.
-std::string without_carriage_returns(std::string text) {
-  std::erase(text, '\r');
-  return text;
-}
-
 }  // namespace
 
 std::string utc_now() {
@@ -142,9 +137,10 @@ std::string report_page(const Report& r, const std::string& key) {
       fact("file", text_of(o.file)) + fact("seed of its inputs", std::to_string(o.seed)) +
       fact("hints taken", hints_text(r)) + fact("made", html_escape(r.made)) +
       fact("by", html_escape(r.version)) +
-      fact("class", r.class_id.empty() ? "none" : html_escape(r.class_id)) +
-      fact("digest", str("<code ", kDigestMark, std::string(kDigest, '0'), "\">of this file, ",
-                         r.class_id.empty() ? "without a key" : "with the class's key", "</code>"));
+      (r.class_id.empty() ? "" : fact("class", html_escape(r.class_id))) +
+      fact("edited since",
+           str("<code ", kDigestMark, std::string(kDigest, '0'), "\">wt lab table</code> tells",
+               r.class_id.empty() ? "" : ", by the class's teacher.json"));
   std::string page = str(
       page_begin({.title = title, .style = str(tools::kReportStyle, kLabStyle), .script = true}),
       "<main><h1>", html_escape(title), "</h1>\n<p class=\"sub\">",
@@ -187,7 +183,7 @@ ReadReport parse_report(std::string file, const std::string& path) {
   r.report.student = j.string("student"), r.report.made = j.string("made");
   r.report.version = j.string("version"), r.report.class_id = j.string("class");
   for (const Json& one : j.items("hints"))
-    r.report.hints.emplace_back(one.string("id"), small_number(one, "taken"));
+    r.report.hints.push_back({one.string("id"), small_number(one, "taken"), one.string("text")});
   r.report.source = bytes_of(j.string("source"), path);
   return r;
 }

@@ -1,7 +1,6 @@
 // One file for the teacher: what a check found, and of which source. Internal.
 #pragma once
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "warptape/tools/wt/lab/class_key.h"
@@ -9,13 +8,20 @@
 
 namespace wt::labs {
 
+struct TakenHint {
+  std::string id{};
+  int levels = 0;
+  std::string text{};  // of the first level
+  bool operator==(const TakenHint&) const = default;
+};
+
 struct Report {
   Outcome outcome{};
   std::string student{}, source{};
   std::string made{};     // "2031-05-04 10:20 UTC"
   std::string version{};  // warptape's, with commit and compiler
   std::string class_id{};
-  std::vector<std::pair<std::string, int>> hints{};  // that were taken
+  std::vector<TakenHint> hints{};
 };
 
 std::string utc_now();

@@ -5,6 +5,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/csv_field.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/tools/wt/confined/scratch.h"
@@ -42,7 +43,7 @@ TableRow row_of_report(const std::string& path, const TableOptions& o) {
     row.student = r.report.student, row.lab = r.report.outcome.name;
     row.number = r.report.outcome.lab, row.points = r.report.outcome.points();
     row.passed = r.report.outcome.passed(), row.challenge = r.report.outcome.challenge_met();
-    for (const auto& [id, n] : r.report.hints) row.hints += n;
+    for (const TakenHint& h : r.report.hints) row.hints += h.levels;
     row.state = state_of(r, o.of_class);
     if (!o.recheck) return row;
     row.rechecked = points_again(r.report, o.of_class);
@@ -55,12 +56,9 @@ TableRow row_of_report(const std::string& path, const TableOptions& o) {
 }
 
 // What a spreadsheet would take for a formula begins with an apostrophe.
-std::string csv_field(const std::string& text) {
-  std::string out = "\"";
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text[0]) != std::string_view::npos)
-    out += '\'';
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
+std::string safe_csv_field(const std::string& text) {
+  const bool formula = !text.empty() && std::string_view("=+-@\t\r").find(text[0]) != text.npos;
+  return csv_field(formula ? "'" + text : text);
 }
 
 const char* yes(bool v) { return v ? "yes" : "no"; }
@@ -69,10 +67,11 @@ std::string csv_text(const std::vector<TableRow>& rows, bool recheck) {
   std::string out = str("student,lab,number,points,passed,challenge,hints,state",
                         recheck ? ",rechecked" : "", ",file\n");
   for (const TableRow& r : rows) {
-    out += str(csv_field(r.student), ",", csv_field(r.lab), ",", r.number, ",", r.points, ",",
-               yes(r.passed), ",", yes(r.challenge), ",", r.hints, ",", csv_field(r.state));
+    out +=
+        str(safe_csv_field(r.student), ",", safe_csv_field(r.lab), ",", r.number, ",", r.points,
+            ",", yes(r.passed), ",", yes(r.challenge), ",", r.hints, ",", safe_csv_field(r.state));
     if (recheck) out += r.rechecked < 0 ? "," : str(",", r.rechecked);
-    out += "," + csv_field(r.path) + "\n";
+    out += "," + safe_csv_field(r.path) + "\n";
   }
   return out;
 }

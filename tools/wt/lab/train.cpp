@@ -64,27 +64,17 @@ int run_wt(std::vector<std::string> words, std::vector<std::string> environment)
 }  // namespace
 
 int train_with(const Lab& lab, const Outcome& checked) {
-  if (lab.real.empty())
-    throw UsageError(str("--train: lab ", lab.number, " names no program that its kernels run in"));
-  if (!checked.passed() || checked.variants.empty())
-    throw UsageError("--train: a kernel comes into the real program when it has passed");
   const confined::Scratch scratch;
   const grade::Compiled c = grade::compile_shared(grade::read_support(), checked.file,
                                                   scratch.path(), detail::kernel_file_stamp(), 60);
   if (c.program.empty())
     throw UsageError(str("--train: it does not compile as a shared object: ", c.output));
-  std::string kernels;
-  for (const std::string& k : lab.real_kernels) kernels += (kernels.empty() ? "" : ",") + k;
-  if (kernels.empty()) kernels = checked.variants;
-  std::vector<std::string> words{"wt"};
-  for (const std::string& w : words_of(lab.real)) words.push_back(w);
-  std::string shown;
-  for (const std::string& w : words) shown += (shown.empty() ? "" : " ") + w;
-  std::printf("with %s: %s\n", printable(kernels, 400).c_str(), shown.c_str());
+  std::vector<std::string> words = words_of("wt " + lab.real);
+  std::printf("with %s: wt %s\n", printable(checked.variants, 400).c_str(), lab.real.c_str());
   tools::flush_stdout();
   if (words.size() > 1 && words[1] == "train")
     words.insert(words.end(), {"--out", scratch.path() + "/run"});
-  return run_wt(std::move(words), environment_with(kernels, c.program));
+  return run_wt(std::move(words), environment_with(checked.variants, c.program));
 }
 
 }  // namespace wt::labs

@@ -6,8 +6,7 @@
 namespace wt::labs {
 
 // After a check that passed: compiles the file as a shared object and runs the lab's command of wt
-// with it (WT_KERNEL_FILE), whose exit code it gives. The program is not confined. UsageError for
-// a lab without such a command, or a file that did not pass.
+// with it (WT_KERNEL_FILE), whose exit code it gives. The program is not confined.
 int train_with(const Lab& lab, const Outcome& checked);
 
 }  // namespace wt::labs

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "warptape/core/files/atomic_file.h"
@@ -41,6 +42,12 @@ void print(const std::string& text) {
   flush_stdout();
 }
 
+// "class/" is "class": what is made beside it would lie in it.
+std::string without_end_slash(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
+}
+
 // --- list, start ---
 
 void list_labs(const LabCommand& c) {
@@ -66,7 +73,7 @@ void list_labs(const LabCommand& c) {
 void start(const LabCommand& c) {
   const std::string labs = labs_folder();
   const Lab lab = lab_named(all_labs(labs), c.lab);
-  const std::string folder = c.folder.empty() ? "lab" + lab.id() : c.folder;
+  const std::string folder = c.folder.empty() ? "lab" + lab.id() : without_end_slash(c.folder);
   const confined::CleanEnd clean;
   if (c.again) {
     std::string names;
@@ -88,10 +95,15 @@ Outcome checked(const LabCommand& c, Work& w) {
       w.lab, {.file = w.file, .seed = c.seed_or_fresh(), .seconds = c.seconds, .nvcc = !c.no_nvcc});
   std::error_code error;
   if (w.started && !fs::exists(w.folder + "/page.md", error))
-    o.notes.push_back(str("page.md is not there; `wt lab start ", w.lab.number,
-                          " --again --folder ", printable_path(w.folder), "` restores it"));
+    o.notes.push_back(
+        str("page.md is not there; ", again_command(w.lab, w.folder), " restores it"));
+  if (w.gone)
+    o.notes.push_back(str("the labs that this was started from are not in ",
+                          printable_path(w.state.labs), " any more: those in ",
+                          printable_path(w.labs), " judge it; WT_LAB_DIR names others"));
   const OutcomeRow* const failed = o.first_failed();
   w.state.hint = failed ? failed->hint_id : "";
+  w.state.said = failed ? failed->hint : "";
   w.state.reason = failed ? failed->name + ": " + failed->reason : "";
   return o;
 }
@@ -99,6 +111,9 @@ Outcome checked(const LabCommand& c, Work& w) {
 int check(const LabCommand& c) {
   const confined::CleanEnd clean;
   Work w = find_work(c.path, c.lab);
+  if (c.train && w.lab.real.empty())
+    throw UsageError(
+        str("--train: lab ", w.lab.number, " names no program that its kernels run in"));
   const Outcome o = checked(c, w);
   print(c.json ? outcome_json(o) + "\n" : outcome_text(o));
   write_state(w);
@@ -113,15 +128,14 @@ void hint(const LabCommand& c) {
     throw UsageError(str(printable_path(w.folder),
                          " remembers nothing: `wt lab start` makes a "
                          "folder that does"));
-  const std::string id = w.state.hint;
-  if (id.empty()) {
+  const std::string id = w.state.hint;  // a row may have failed and have none
+  if (w.state.reason.empty()) {
     if (c.json) return print("{\"hint\":\"\"}\n");
     return print("nothing failed last; `wt lab check` looks again\n");
   }
   const size_t levels = w.lab.hint_levels(id);
   const auto level = size_t(w.state.taken_of(id));
-  std::string text = w.lab.hint_text(id, level);
-  if (text.empty()) text = failed_row(w.lab, "", 0, "", id).hint;
+  std::string text = levels ? w.lab.hint_text(id, level) : w.state.said;
   if (text.empty()) text = "the lab has no hint for this; the sentence of the check says it best";
   if (c.json) {
     JsonObject j;
@@ -152,7 +166,8 @@ int report(const LabCommand& c) {
     throw UsageError(str(printable_path(w.file), " was changed while it was checked"));
   const char* const user = std::getenv("USER");
   r.student = !c.name.empty() ? c.name : user ? user : "";
-  r.made = utc_now(), r.version = version_text(), r.class_id = key.id, r.hints = w.state.taken;
+  r.made = utc_now(), r.version = version_text(), r.class_id = key.id;
+  for (const auto& [id, n] : w.state.taken) r.hints.push_back({id, n, w.lab.hint_text(id, 0)});
   const std::string path =
       c.out.empty() ? (fs::path(w.folder) / ("report_" + w.lab.id() + ".html")).string() : c.out;
   write_file_atomically(path, report_page(r, key.key));
@@ -175,11 +190,13 @@ void table(const LabCommand& c) {
 
 void pack(const LabCommand& c) {
   const confined::CleanEnd clean;
-  const std::vector<Lab> all = all_labs(labs_folder());
-  std::vector<Lab> chosen;
+  std::vector<Lab> chosen = all_labs(labs_folder());
+  std::set<int> numbers;
   std::istringstream words(c.chosen);
-  for (std::string word; std::getline(words, word, ',');) chosen.push_back(lab_named(all, word));
-  if (c.chosen.empty()) chosen = all;
+  for (std::string word; std::getline(words, word, ',');)
+    numbers.insert(lab_named(chosen, word).number);
+  if (!numbers.empty())
+    std::erase_if(chosen, [&](const Lab& lab) { return !numbers.contains(lab.number); });
   ClassKey key;
   if (c.class_file.empty()) {
     key = new_class(c.seed_or_fresh());
@@ -187,9 +204,9 @@ void pack(const LabCommand& c) {
     key = read_class(c.class_file);
     if (!c.seed.empty()) key.seed = std::stoull(c.seed);
   }
-  make_pack(chosen, key, c.out);
-  const std::string out = printable_path(c.out);
-  print(str(chosen.size(), " labs for class ", key.id, ": hand out ", out, "/labs, keep ", out,
+  const std::string out = without_end_slash(c.out), shown = printable_path(out);
+  make_pack(chosen, key, out);
+  print(str(chosen.size(), " labs for class ", key.id, ": hand out ", shown, "/labs, keep ", shown,
             "/teacher.json to yourself\n"));
 }
 
@@ -217,7 +234,10 @@ void add_check_commands(Command lab, int& code) {
   c.callback([o, &code] { code = check(*o); });
 
   const auto h = std::make_shared<LabCommand>();
-  const Command hints = lab.add_subcommand("hint", "the next hint for what failed last");
+  const Command hints =
+      lab.add_subcommand("hint",
+                         "the next hint for what failed last: a question, then where to "
+                         "look, then nearly the answer");
   add_work(hints, h);
   hints.add_flag("--json", h->json, "one JSON object");
   hints.callback([h] { hint(*h); });

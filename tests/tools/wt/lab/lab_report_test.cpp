@@ -35,7 +35,7 @@ static Report a_report() {
   second.hint_id = "twice", second.hint = "think";
   r.outcome.rows = {first, second};
   r.student = "</script><b>Eve</b>", r.made = "today", r.version = "warptape 0", r.class_id = "c1";
-  r.hints = {{"twice", 2}};
+  r.hints = {{"twice", 2, "How <often>?"}, {"order", 1, "Who comes first?"}};
   // Bytes of all kinds, the page's own marks among them.
   for (int c = 1; c < 256; ++c)
     if (c != '\r') r.source += char(c);
@@ -57,6 +57,15 @@ TEST_CASE("lab: a report comes back as it was, in its bytes too") {
   CHECK(back.report.outcome.points() == 60);
   CHECK_FALSE(back.report.outcome.passed());
   CHECK(outcome_json(back.report.outcome) == outcome_json(r.outcome));
+}
+
+TEST_CASE("lab: a report's page is for a teacher, who knows no names of hints") {
+  Report r = a_report();
+  const std::string page = report_page(r, "key");
+  CHECK(page.find("How &lt;often&gt;? (2 levels)<br>Who comes first? (1 level)") != page.npos);
+  CHECK(page.find("<th>class</th><td>c1</td>") != page.npos);
+  r.class_id.clear();
+  CHECK(report_page(r, "").find("<th>class</th>") == page.npos);
 }
 
 TEST_CASE("lab: a byte of a report that is another one is found") {

@@ -47,11 +47,14 @@ expect 2 "is there already, with .wt_lab.json, page.md, tape.cpp, tape.h" start 
 diff -r lab10_tape "$here/before" || fail "a second start changed the folder"
 expect 2 "is the folder of 10_tape" start 4 --folder lab10_tape --again
 rm lab10_tape/page.md
+sed -i 's|"labs":"[^"]*"|"labs":"/nowhere/labs"|' lab10_tape/.wt_lab.json
 expect 11 "page.md is not there" check lab10_tape
+grep -q "was started from are not in /nowhere/labs any more" "$here/out" || fail "$(cat "$here/out")"
+cp "$here/before/.wt_lab.json" lab10_tape
 expect 0 "restored page.md" start 10 --again
 expect 0 "nothing was missing" start 10 --again
 grep -q "// mine" lab10_tape/tape.cpp || fail "--again overwrote tape.cpp"
-expect 0 "$here/work/a b/lab #1" start 10 --folder "$here/work/a b/lab #1"
+expect 0 "$here/work/a b/lab #1" start 10 --folder "$here/work/a b/lab #1/"
 touch "$here/work/file"
 expect 2 "is there already" start 10 --folder file
 expect 8 "can be made" start 10 --folder /proc/lab10
@@ -66,6 +69,9 @@ expect 0 "${said[0]}" hint lab10_tape
 expect 0 "${said[1]}" hint lab10_tape
 expect 0 "${said[1]}" hint lab10_tape  # there is no fourth
 expect 0 '"hint":"begin"' hint lab10_tape --json
+sed -i 's/"hint":"begin"/"hint":""/' lab10_tape/.wt_lab.json  # as of a row that has no hint
+expect 0 "what failed last: a chain: d tanh(3 x) / dx: " hint lab10_tape
+expect 0 "a question, then where to look" hint --help
 
 # --- files as editors write them ---
 odd="$here/work/a b/lab #1"
@@ -73,6 +79,7 @@ odd="$here/work/a b/lab #1"
   printf '\xef\xbb\xbf'
   sed 's/$/\r/' "$here/tape.cpp"
 } >"$odd/tape.cpp"
+sed -i 's/$/\r/' "$odd/tape.h"
 expect 0 "PASSED: 100 of 100" check "$odd"
 expect 0 '"passed":true,"points":100' check "$odd" --json --seed 7
 expect 0 "nothing failed last" hint "$odd"
@@ -82,30 +89,38 @@ line=$(wc -l <lab10_tape/tape.cpp)
 expect 11 "tape.cpp:$line: error: expected primary-expression" check lab10_tape
 cp "$here/tape.cpp" lab10_tape/tape.cpp
 echo "// another interface" >>lab10_tape/tape.h
-expect 11 "tape.h differs from what was handed out" check lab10_tape
+expect 11 "tape.h differs from what was handed out: remove it, and \`wt lab start 10 --again --folder lab10_tape\` restores it" \
+  check lab10_tape
 rm lab10_tape/tape.h
 rm lab10_tape/tape.cpp
 expect 3 "restores the stub" check lab10_tape
-cp "$here/tape.cpp" lab10_tape/tape.cpp
-expect 0 "PASSED" check lab10_tape/tape.cpp  # without the header: the lab's own is taken
+{
+  printf '#include <cstdio>\nstatic const int said = std::printf("before main, and no end of a line");\n'
+  cat "$here/tape.cpp"
+} >lab10_tape/tape.cpp
+expect 0 "PASSED: 100 of 100" check lab10_tape/tape.cpp  # without the header: the lab's own is taken
 expect 3 "there is no such file" check lab11
 expect 2 "which lab is" check "$host/solution.cpp"
 
 # --- what does not end, or ends too early, costs its cases alone ---
-ends() {  # HINT LINES [SECONDS]: tape.cpp, whose backward does this first. What else is right may be enough to pass
-  local code=0
+ends() {  # "HINTS" LINES [SECONDS]: tape.cpp, whose backward does this first. What else is right may be enough to pass
+  local code=0 hint
   sed "s|^void backward(const Var& root) {|&\n  $2|" "$here/tape.cpp" >lab10_tape/tape.cpp
   "$wt" lab check lab10_tape --json --timeout "${3:-20}" >"$here/out" 2>"$here/err" || code=$?
   [ $code -eq 0 ] || [ $code -eq 11 ] || fail "$1: exit code $code"
-  grep -qF "\"hint_id\":\"$1\"" "$here/out" || fail "$1: no case has this hint"
+  for hint in $1; do
+    grep -qF "\"hint_id\":\"$hint\"" "$here/out" || fail "$1: no case has the hint $hint"
+  done
   [ -z "$(ls -A "$here/tmp")" ] || fail "$1: $(ls "$here/tmp") is left"
   grep -q '"passed":true' "$here/out" || fail "$1: it cost all cases"
 }
 first='if (root->op == "tanh")'
 ends hang "$first for (volatile int turn = 1; turn;) {}" 2
-ends crash "$first __builtin_trap();"
+ends "crash printed" "$first __builtin_trap(); if (root->op == \"mul\") for (;;) puts(\"words\");"
 ends exit "$first _Exit(0);"
-ends threw "$first throw std::runtime_error(\"words of mine\");"
+ends "threw twice" "$first throw std::runtime_error(\"words of mine\"); if (root->op == \"mul\") root->pull = \
+  [p = root->pull](const wt::Tensor\& g) { return p(g * (1 + 1e-9)); };"
+! grep -qE 'is ([0-9.]+), not \1"' "$here/out" || fail "two numbers differ and look the same"
 ends memory "$first for (static std::vector<std::string> all;;) all.emplace_back(1 << 20, 'x');"
 ends sandbox "$first fclose(fopen(\"/tmp/wt_lab_written\", \"w\"));"
 # A line that says it passed is not the case's own.
@@ -154,7 +169,7 @@ cmp lab10_tape/tape.cpp "$here/tape.cpp" || fail "interrupted: the student's fil
 # --- packs ---
 expect 2 "no lab is called 'tap'" pack --out class --labs 4,tap
 [ ! -e class ] || fail "a pack that failed is there"
-expect 0 "2 labs for class" pack --out class --labs 4,tape --seed 5
+expect 0 "2 labs for class" pack --out class/ --labs 4,tape,10 --seed 5
 expect 2 "is there already" pack --out class
 [ "$(find class -type f | sort | tr '\n' ' ')" = "class/labs/04_reduction/lab.json class/labs/04_reduction/page.md \
 class/labs/04_reduction/stub.cu class/labs/10_tape/lab.json class/labs/10_tape/libcheck.a class/labs/10_tape/page.md \
@@ -167,6 +182,14 @@ WT_LAB_DIR=class/labs expect 0 "reduction" list
 ! grep -q "async\|softmax" "$here/out" || fail "$(cat "$here/out")"
 WT_LAB_DIR=$here/work/class/labs expect 0 "lab 10" start 10 --folder ofclass
 cp "$here/tape.cpp" ofclass/tape.cpp
+echo "A line of this class" >>class/labs/10_tape/page.md
+rm ofclass/page.md
+expect 0 "restored page.md" start 10 --again --folder ofclass
+grep -q "of this class" ofclass/page.md || fail "the page that was restored is not the class's"
+cp class/labs/pack.json "$here"
+sed -i 's/"version":"[^"]*"/"version":"0.0.1"/' class/labs/pack.json
+expect 2 "were compiled with warptape 0.0.1" check ofclass
+mv "$here/pack.json" class/labs
 
 # --- reports, and who edits them ---
 mkdir reports
@@ -186,7 +209,7 @@ expect 0 "of another class" table reports/ann.html --class another/teacher.json
 echo nothing >reports/none.html
 expect 0 "it is no report" table reports/none.html reports/ann.html
 expect 3 "no key of a class" table reports/ann.html --class "$here/before/.wt_lab.json"
-expect 0 "\"'=Ann <b>\",\"tape\",10,100,yes,yes,0,\"as written\"" table reports/ann.html --class class/teacher.json --csv
+expect 0 "'=Ann <b>,tape,10,100,yes,yes,0,as written,reports/ann.html" table reports/ann.html --class class/teacher.json --csv
 expect 0 '"rechecked":100' table reports/ann.html --class class/teacher.json --recheck --json
 # The source is what is graded again, whatever the page says.
 expect 0 '"points":0' table reports/bob.html --json
@@ -201,11 +224,15 @@ cp "$root/labs/04_reduction/solution.cu" lab04_reduction/reduction.cu
 echo "int x = ;" >>lab04_reduction/reduction.cu
 expect 11 "reduction.cu:$(wc -l <lab04_reduction/reduction.cu): error: expected primary-expression" check lab04_reduction
 [ "$(grep -c FAILED "$here/out")" = 1 ] || fail "more than one row for what does not compile"
+echo 'extern "C" int memcmp(const void*, const void*, unsigned long) { return 0; }' >lab04_reduction/reduction.cu
+expect 11 "it defines memcmp" check lab04_reduction
+expect 0 "a file has kernels, launch functions" hint lab04_reduction  # the grader's: the lab has none
 cp "$root/labs/04_reduction/solution.cu" lab04_reduction/reduction.cu
 expect 0 "PASSED: 100 of 100" check lab04_reduction --timeout 200
 
 # --- within the real program ---
-expect 2 "--train: lab 4 names no program" check lab04_reduction --train --timeout 200
+expect 2 "--train: lab 4 names no program" check lab04_reduction --train
+! grep -q "points" "$here/out" || fail "what --train cannot do is said when the check is over"
 mkdir -p "$here/real/01_loss" "$here/train"
 cat >"$here/real/01_loss/lab.json" <<END
 {"number": 1, "name": "loss", "title": "A loss", "minutes": 1, "kind": "kernel", "file": "loss.cu", "pass": 50,
@@ -219,7 +246,9 @@ expect 0 "cross_entropy_forward was taken" check loss.cu --train --timeout 200
 grep -q "cross_entropy_forward was taken [1-9]" "$here/err" || fail "the program never took it"
 [ "$(ls -A)" = loss.cu ] || fail "--train left $(ls -A)"
 sed -i 's/"one_block", "points"/"by_atomics", "points"/' "$here/real/01_loss/lab.json"
+sed -i 's/^void by_atomics.*/&\n  __builtin_trap();/' loss.cu
 expect 11 "NOT PASSED" check loss.cu --train --timeout 200
+grep -q "host code of the launch function" "$here/out" || fail "the hint is not the grader's"
 ! grep -q "was taken" "$here/err" || fail "what did not pass was trained with"
 cd "$here/work"
 unset WT_LAB_DIR
