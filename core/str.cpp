@@ -18,7 +18,7 @@ void append_chars(std::string& out, T v, Format... format) {
 void append_number(std::string& out, long long v) { append_chars(out, v); }
 void append_number(std::string& out, unsigned long long v) { append_chars(out, v); }
 void append_number(std::string& out, double v) {
-  // x86's 0.0 / 0 has a sign, which tells nobody anything.
+  // As operator<< prints it, but for NaN: x86's 0.0 / 0 has a sign, which tells nobody anything.
   append_chars(out, std::isnan(v) ? std::fabs(v) : v, std::chars_format::general, 6);
 }
 

@@ -1,7 +1,7 @@
 // Joins words and numbers into the text of a message: str("size ", n).
 //
-// Numbers read as operator<< prints them, in every locale, but for NaN, which has no sign. No
-// <sstream>: every file that includes the library would instantiate it.
+// Numbers read as operator<< prints them, in every locale. No <sstream>: every file that includes
+// the library would instantiate it.
 #pragma once
 #include <concepts>
 #include <iosfwd>
