@@ -147,10 +147,16 @@ void link(const Support& s, Flavour flavour, const std::string& compiler,
   add(link, flavour == Flavour::nvcc ? s.cuda : s.libraries);
   const std::string warnings = result.output;
   if (!run(std::move(link))) {
-    // What is missing may be the flavour's: a compiler without its sanitizer's library.
-    for (const char* const said : {"cannot find", "cannot open"})
-      if (flavour != Flavour::plain && result.output.find(said) != std::string::npos)
-        result.absent = true;
+    // A compiler without its sanitizer's library links no program at all.
+    if (flavour == Flavour::asan) {
+      Compiled failed = result;
+      write_file_atomically(program + ".empty.cpp", "int main() {}\n");
+      std::vector<std::string> empty{compiler};
+      add(empty, s.link_options.at(flavour));
+      add(empty, {"-o", program + ".empty", program + ".empty.cpp"});
+      failed.absent = !run(std::move(empty));
+      result = std::move(failed);
+    }
     return;
   }
   result.output = warnings;

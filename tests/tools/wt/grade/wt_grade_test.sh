@@ -82,6 +82,11 @@ rejects '#if defined(__SANITIZE_THREAD__)
 #error no races
 #endif' "it compiles as plain, and has to as race too"
 
+rejects '#if defined(__SANITIZE_ADDRESS__)
+extern int nothing __asm__("cannot find -lasan");
+int* const used = &nothing;
+#endif' "it compiles as plain, and has to as asan too"
+
 # --- before main() ---
 rejects '#include <cstdlib>
 struct Ends { Ends() { std::_Exit(127); } };
@@ -103,6 +108,10 @@ wait "$grader" || interrupted=$?
 
 # --- no compiler, no room ---
 CXX=$here/no/c++ expect 2 "needs a C++20 compiler" "$here/plain.cu" --op add
+# One that has no sanitizer's library: the note says that this part was not looked at.
+printf '#!/bin/sh\ncase " $* " in\n  *" -c "*) ;;\n  *-fsanitize=address*) echo "cannot find -lasan" >&2; exit 1 ;;\nesac\nexec c++ "$@"\n' >"$here/c++"
+chmod +x "$here/c++"
+CXX=$here/c++ expect 0 "note: not run as asan: this build or machine has not what it needs" "$here/plain.cu" --op add
 mkdir "$here/few"
 for tool in as ld c++ env grep ls; do ln -s "$(command -v "$tool")" "$here/few/$tool"; done
 CXX=$(command -v c++) PATH=$here/few expect 2 "nm of the binutils" "$here/plain.cu" --op add
