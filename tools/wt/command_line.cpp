@@ -57,6 +57,13 @@ Command Command::add_subcommand(const std::string& name, const std::string& help
 }
 void Command::require_subcommand() const { c_->require_subcommand(1); }
 void Command::footer(const std::string& text) const { c_->footer(text); }
+void Command::footer_when_asked(std::function<std::string()> text) const {
+  c_->footer([text = std::move(text)] {  // CLI11 ends what such a function gives with a line's end
+    std::string made = text();
+    if (made.ends_with('\n')) made.pop_back();
+    return made;
+  });
+}
 void Command::callback(std::function<void()> run) const { c_->callback(std::move(run)); }
 
 template <class T>

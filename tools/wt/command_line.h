@@ -48,6 +48,7 @@ class Command {
   Command add_subcommand(const std::string& name, const std::string& help) const;
   void require_subcommand() const;
   void footer(const std::string& text) const;
+  void footer_when_asked(std::function<std::string()> text) const;  // one that costs something
   void callback(std::function<void()> run) const;
 
   // "--name", or "name" for what stands without one. T: a number, std::string or a list of them.

@@ -49,10 +49,12 @@ void add_profile(Command app, int& code) {
       "where the time of a recipe's training steps goes: by operator, module, kernel or line, with "
       "bytes, FLOPs and what bounds each (docs/profiling.md)");
   auto o = std::make_shared<TrainOptions>();
-  c.footer(recipes_text() +
+  c.footer_when_asked([] {
+    return recipes_text() +
            "--steps are the profiled ones (10 if not given), after two that are not; --out is a\n"
            "folder for table.txt, profile.json, profile.csv, trace.json (Perfetto), timeline.html\n"
-           "and roofline.html (docs/traces.md).\n");
+           "and roofline.html (docs/traces.md).\n";
+  });
   add_train_options(c, o);
   ProfileRequest& p = o->profile;
   c.add_option("--sort-by", p.sort_by,

@@ -178,7 +178,7 @@ Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& 
 void add_train(Command app, int& code) {
   const Command c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
   auto o = std::make_shared<TrainOptions>();
-  c.footer(recipes_text());
+  c.footer_when_asked(recipes_text);
   add_train_options(c, o).required();
   c.add_option("--profile", o->profile.steps,
                "so many steps, from the third on: a table by operator before the last line, also "

@@ -60,9 +60,11 @@ void add_doctor(Command app, int& code) {
       "line that mends it (docs/doctor.md)");
   auto o = std::make_shared<TrainOptions>();
   auto d = std::make_shared<DoctorCommand>();
-  c.footer(recipes_text() +
+  c.footer_when_asked([] {
+    return recipes_text() +
            "--steps and --epochs are those of the training as it is planned; without --data it is\n"
-           "synthetic. Exit code 10: there are findings.\n");
+           "synthetic. Exit code 10: there are findings.\n";
+  });
   add_train_options(c, o).required();
   c.add_option("--examined", d->examined, "steps that are looked at, after three that are not")
       .check(from_to(2, 100000))
