@@ -28,12 +28,13 @@ std::string state_of(const ReadReport& r, const ClassKey& c) {
 }
 
 // The points that the report's source gets here.
-int points_again(const Report& r, const ClassKey& c) {
+int points_again(const Report& r, const TableOptions& o) {
   const Lab lab = lab_named(all_labs(labs_folder()), r.outcome.name);
   const confined::Scratch scratch;
   const std::string file = scratch.path() + "/" + lab.file;
   write_file_atomically(file, r.source, {.durable = false});
-  return check_lab(lab, {.file = file, .seed = c.key.empty() ? fresh_seed() : c.seed}).points();
+  const u64 seed = o.of_class.key.empty() ? fresh_seed() : o.of_class.seed;
+  return check_lab(lab, {.file = file, .seed = seed, .seconds = o.seconds}).points();
 }
 
 TableRow row_of_report(const std::string& path, const TableOptions& o) {
@@ -46,7 +47,7 @@ TableRow row_of_report(const std::string& path, const TableOptions& o) {
     for (const TakenHint& h : r.report.hints) row.hints += h.levels;
     row.state = state_of(r, o.of_class);
     if (!o.recheck) return row;
-    row.rechecked = points_again(r.report, o.of_class);
+    row.rechecked = points_again(r.report, o);
   } catch (const DataError& e) {
     row.state = e.what();
   } catch (const UsageError& e) {  // of a lab that is not here
@@ -89,11 +90,11 @@ std::string rows_json(const std::vector<TableRow>& rows) {
   return out;
 }
 
+size_t characters(const std::string& text) {
+  return size_t(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 std::string padded(std::string text, size_t width) {
-  size_t columns = 0;  // characters, not bytes
-  for (const char c : text) columns += (c & 0xC0) != 0x80;
-  if (columns < width) text.append(width - columns, ' ');
-  return text;
+  return text.append(width - characters(text), ' ');
 }
 
 std::string plain_table(const std::vector<TableRow>& rows, bool recheck) {
@@ -108,7 +109,7 @@ std::string plain_table(const std::vector<TableRow>& rows, bool recheck) {
   for (auto& line : cells)
     for (size_t i = 0; i < line.size(); ++i) {
       std::replace(line[i].begin(), line[i].end(), '\n', ' ');
-      width[i] = std::max(width[i], line[i].size());
+      width[i] = std::max(width[i], characters(line[i]));
     }
   std::string out;
   for (const auto& line : cells) {

@@ -11,6 +11,7 @@ struct TableOptions {
   std::vector<std::string> reports{};
   ClassKey of_class{};   // empty: none is given
   bool recheck = false;  // grade the sources again, with the class's seed or else fresh ones
+  double seconds = 20;   // of check_lab()
   enum class Form { text, json, csv } form = Form::text;
 };
 

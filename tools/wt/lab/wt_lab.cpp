@@ -155,9 +155,24 @@ void hint(const LabCommand& c) {
 
 // --- report, table, pack ---
 
+// Whatever else is there might be the only copy of it.
+void check_overwrites_reports_only(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  try {
+    (void)read_report(path);
+  } catch (const DataError&) {
+    throw UsageError(
+        str("--out: ", printable_path(path), " is there and is no report: another name"));
+  }
+}
+
 int report(const LabCommand& c) {
   const confined::CleanEnd clean;
   Work w = find_work(c.path, c.lab);
+  const std::string path =
+      c.out.empty() ? (fs::path(w.folder) / ("report_" + w.lab.id() + ".html")).string() : c.out;
+  check_overwrites_reports_only(path);
   const ClassKey key = key_of_labs(w.labs);
   Report r;
   r.source = read_text(w.file);
@@ -168,8 +183,6 @@ int report(const LabCommand& c) {
   r.student = !c.name.empty() ? c.name : user ? user : "";
   r.made = utc_now(), r.version = version_text(), r.class_id = key.id;
   for (const auto& [id, n] : w.state.taken) r.hints.push_back({id, n, w.lab.hint_text(id, 0)});
-  const std::string path =
-      c.out.empty() ? (fs::path(w.folder) / ("report_" + w.lab.id() + ".html")).string() : c.out;
   write_file_atomically(path, report_page(r, key.key));
   write_state(w);
   if (c.json)
@@ -181,7 +194,7 @@ int report(const LabCommand& c) {
 
 void table(const LabCommand& c) {
   const confined::CleanEnd clean;
-  TableOptions o{.reports = c.reports, .recheck = c.recheck};
+  TableOptions o{.reports = c.reports, .recheck = c.recheck, .seconds = c.seconds};
   if (!c.class_file.empty()) o.of_class = read_class(c.class_file);
   if (c.json) o.form = TableOptions::Form::json;
   if (c.csv) o.form = TableOptions::Form::csv;
@@ -220,14 +233,18 @@ void add_seed(const Command& c, const Shared& o, const char* help) {
   c.add_option("--seed", o->seed, help).check(a_seed());
 }
 
+void add_timeout(const Command& c, const Shared& o) {
+  c.add_option("--timeout", o->seconds, "seconds that a case, or the runs of a variant, may take")
+      .check(from_to(0.5, 600.0))
+      .show_default();
+}
+
 void add_check_commands(Command lab, int& code) {
   const auto o = std::make_shared<LabCommand>();
   const Command c = lab.add_subcommand("check", "compiles and judges: points, reasons, hints");
   add_work(c, o);
   add_seed(c, o, "of the inputs of an earlier check; without it nobody knows it beforehand");
-  c.add_option("--timeout", o->seconds, "seconds that a case, or the runs of a variant, may take")
-      .check(from_to(0.5, 600.0))
-      .show_default();
+  add_timeout(c, o);
   c.add_flag("--no-nvcc", o->no_nvcc, "kernels on simt alone: seconds less where nvcc is");
   c.add_flag("--train", o->train, "then runs what passed inside of the program that the lab names");
   c.add_flag("--json", o->json, "one JSON object");
@@ -249,6 +266,7 @@ void add_check_commands(Command lab, int& code) {
   reports.add_option("--name", r->name, "the student's name; without it that of the login");
   reports.add_option("--out", r->out, "the file; without it report_NN_NAME.html in the folder");
   add_seed(reports, r, "of the inputs");
+  add_timeout(reports, r);
   reports.add_flag("--json", r->json, "what was found as one JSON object");
   reports.callback([r, &code] { code = report(*r); });
 }
@@ -259,6 +277,7 @@ void add_teacher_commands(Command lab) {
   tables.add_option("reports", t->reports, "HTML files of wt lab report").required();
   tables.add_option("--class", t->class_file, "the pack's teacher.json: tells edited reports");
   tables.add_flag("--recheck", t->recheck, "grades their sources again, with the class's seed");
+  add_timeout(tables, t);
   const Option json = tables.add_flag("--json", t->json, "a JSON object a report");
   tables.add_flag("--csv", t->csv, "for a spreadsheet").excludes(json);
   tables.callback([t] { table(*t); });

@@ -6,6 +6,7 @@
 #include "warptape/tools/wt/lab/json_value.h"
 #include "warptape/tools/wt/lab/lab.h"
 #include "warptape/tools/wt/lab/sha256.h"
+#include "warptape/tools/wt/lab/table.h"
 
 using namespace wt;
 using namespace wt::labs;
@@ -112,4 +113,14 @@ TEST_CASE("lab: the hint of an operator goes before that of all") {
   CHECK(lab.hint_text("sums", 0) == "one");
   CHECK(lab.hint_text("sums", 7) == "two");
   CHECK(lab.hint_text("none", 0).empty());
+}
+
+TEST_CASE("lab: a column of the table is as wide as its widest text, in characters") {
+  const std::string text = table_text({{.student = "\u00c4\u00d6\u00dc\u00c4\u00d6\u00dc"
+                                                   "\u00c4\u00d6\u00dc",
+                                        .lab = "sum"},
+                                       {.student = "Anna-Lena", .lab = "sum"}},
+                                      {});
+  CHECK(text.starts_with("student    lab "));
+  CHECK(text.find("\nAnna-Lena  0 sum") != text.npos);
 }

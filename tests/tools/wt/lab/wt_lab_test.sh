@@ -210,7 +210,10 @@ echo nothing >reports/none.html
 expect 0 "it is no report" table reports/none.html reports/ann.html
 expect 3 "no key of a class" table reports/ann.html --class "$here/before/.wt_lab.json"
 expect 0 "'=Ann <b>,tape,10,100,yes,yes,0,as written,reports/ann.html" table reports/ann.html --class class/teacher.json --csv
-expect 0 '"rechecked":100' table reports/ann.html --class class/teacher.json --recheck --json
+expect 0 '"rechecked":100' table reports/ann.html --class class/teacher.json --recheck --timeout 60 --json
+# What is no report is not written over.
+expect 2 "reports/none.html is there and is no report" report "$host/stub.cpp" --lab 10 --out reports/none.html
+[ "$(cat reports/none.html)" = nothing ] || fail "a file that is no report was written over"
 # The source is what is graded again, whatever the page says.
 expect 0 '"points":0' table reports/bob.html --json
 ! grep -q "<b>=Ann\|=Ann <b>" <(sed 's/<script.*//' reports/ann.html) || fail "a name is a tag"
