@@ -84,7 +84,7 @@ rejects '#if defined(__SANITIZE_THREAD__)
 
 rejects '#if defined(__SANITIZE_ADDRESS__)
 extern int nothing __asm__("cannot find -lasan");
-int* const used = &nothing;
+int* used = &nothing;
 #endif' "it compiles as plain, and has to as asan too"
 
 # --- before main() ---
