@@ -117,6 +117,9 @@ if(WT_PLAIN MATCHES "^(sanitize|ubsan)$")
 elseif(WT_PLAIN STREQUAL "thread")
   set(WT_SANITIZERS "thread")
   set(WT_LIBRARY_plain -O1 -g1 -fsanitize=thread)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND WT_LIBRARY_plain -Wno-maybe-uninitialized)  # of instrumented code g++ warns for nothing
+  endif()
   set(WT_CPU_plain ${WT_LIBRARY_plain})
   # The simt device's stay as they are: ThreadSanitizer does not follow stacks of one's own.
   set(WT_LINK_plain -fsanitize=thread)
