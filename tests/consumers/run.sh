@@ -43,6 +43,9 @@ build find_package "$scratch" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 # With the cpu alone, as tools/quickstart.sh builds it.
 build subdirectory "$tree/consumers" -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_WITH_SIMT=OFF \
   -DWARPTAPE_UNITY=ON
+# Simt without tests, as tools/quickstart.sh --device simt has it: what configure says of it, nothing is built.
+cmake -G Ninja -S "$here/../.." -B "$scratch/simt" -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_BUILD_TESTS=OFF \
+  >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(uname -m)-linux-gnu/pkgconfig
   # shellcheck disable=SC2046

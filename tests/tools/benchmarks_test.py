@@ -209,6 +209,18 @@ class Benchmarks(unittest.TestCase):
         self.assertEqual(got.subject, "memory")
         self.assertIn("| gpt | 2000 | 300 to 310 | 4000 | 100 and 120 |", got.says[0])
 
+    def test_steps_on_simt_are_held_against_an_earlier_commit(self):
+        text = """wt train RECIPE --device simt, 2026-12-01
+
+| recipe | commit | items a second | of its median | seconds in all |
+|---|---|---|---|---|
+| fashion | 12345678 | 10.0 | 1.00 | 30.0 |
+| fashion | 87654321 | 25.0 | 2.50 | 12.0 |
+"""
+        got = self.said("m/2026-12-01-simt.md", text)
+        self.assertIn("| fashion | 2.50 | 30.0 | 12.0 | 3: not reached; below 10 s: not reached |", got.says[0])
+        self.assertIn("m/k.md:6: no row of simt's steps", self.refused("m/k.md", text.replace("| 2.50", "| fast")))
+
     def test_whole_steps_are_held_against_their_goals(self):
         printed = f"On 2 cores.\n\n## 1 thread; load average 0.10 before\n\n{gpu_steps.table(steps())}\n\n"
         rows = "".join(json.dumps({**r, "threads": 1}) + "\n" for r in steps())

@@ -23,6 +23,7 @@ FORMATS = (
     (formats_own.is_kernels, formats_own.kernels),
     (formats_own.is_ranks, formats_own.ranks),
     (formats_own.is_watched, formats_own.watched),
+    (formats_own.is_simt_steps, formats_own.simt_steps),
     (formats_own.is_emulator, formats_own.emulator),
     (formats_other.is_race, formats_other.race),
     (formats_other.is_learn, formats_other.learn),

@@ -131,6 +131,37 @@ def watched(f):
     return Result(f, "overhead", [table(("step", "of the bare step's time", "goal"), lines)], len(lines), goals)
 
 
+# --- wt train --device simt, beside an earlier commit ---
+
+SIMT_STEPS = re.compile(r"^\| (\w+) \| (\w{8}) \| ([\d. ]+) \| ([\d.]+) \| (-|[\d.]+) \|$")
+TIMES, SECONDS = 3, 10  # the goals: steps, and fashion in all
+
+
+def is_simt_steps(f):
+    return f.lines[0].startswith("wt train RECIPE --device simt")
+
+
+def simt_steps(f):
+    lines, goals, before = [], [], {}
+    for number, line in enumerate(f.lines, 1):
+        row = SIMT_STEPS.match(line)
+        if row and row[1] not in before:
+            before[row[1]] = row
+        elif row:
+            goals.append(float(row[4]) >= TIMES)
+            words = f"{TIMES}: {reached(goals[-1])}"
+            if row[1] == "fashion":
+                goals.append(float(row[5]) < SECONDS)
+                words += f"; below {SECONDS} s: {reached(goals[-1])}"
+            lines.append((row[1], row[4], before[row[1]][5], row[5], words))
+        elif line.startswith("|") and not re.match(r"\|(-| recipe )", line):
+            f.fail(f"no row of simt's steps: {line}", number)
+    if not lines:
+        f.fail("no row of simt's steps beside an earlier commit")
+    head = ("recipe", "times the earlier commit's steps", "its seconds in all", "seconds in all", "goal")
+    return Result(f, "emulation", [table(head, lines)], 2 * len(lines), goals)
+
+
 # --- bench/simt_bench.cu on both devices without a GPU ---
 
 TIMED = re.compile(r"^  (.+): ([\d.]+) (us|ms|ns) ?(a \w+)?$")
