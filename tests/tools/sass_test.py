@@ -80,6 +80,9 @@ class Threads(unittest.TestCase):
         # 40 KiB and the system's own a block: five on an SM.
         wide = cubin.Kernel(1, registers=32, bound=128, shared=(40 << 10) + 1024)
         self.assertEqual(measure.resident(wide, SM90), 5 * 128)
+        # 20,109 bytes and the system's 1,024 take 21,248, of which 228 KiB have ten.
+        narrow = cubin.Kernel(1, registers=21, bound=115, shared=20109 + SM90.own_shared)
+        self.assertEqual(measure.resident(narrow, SM90), 10 * 128)
 
 
 class Names(unittest.TestCase):

@@ -216,12 +216,13 @@ def launchable(kernel, arch):
 
 
 def resident(kernel, arch):
-    """Threads on an SM, in blocks of the bound's size."""
+    """Threads on an SM, in blocks of the bound's size. A block's shared memory, 1 KiB of the system's
+    included, is handed out in units of 128 bytes (NVIDIA's cuda_occupancy.h)."""
     block = (min(kernel.bound or BLOCK_IF_UNBOUND, 1024) + 31) // 32 * 32
     shared = max(0, kernel.shared - arch.own_shared)
     blocks = min(arch.blocks, arch.threads // block,
                  threads_by_registers(kernel.registers, arch) // block,
-                 arch.shared // (shared + 1024))
+                 arch.shared // ((shared + 1024 + 127) // 128 * 128))
     return max(blocks, 0) * block
 
 

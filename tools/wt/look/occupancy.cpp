@@ -7,7 +7,7 @@
 namespace wt::tools {
 namespace {
 
-constexpr i64 kWarp = 32, kQuarters = 4, kRegisterUnit = 256;
+constexpr i64 kWarp = 32, kQuarters = 4, kRegisterUnit = 256, kSharedUnit = 128;
 
 i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
 
@@ -25,7 +25,8 @@ Occupancy occupancy_of(const BlockNeeds& block, const Multiprocessor& on) {
   o.most_warps = on.threads / kWarp;
   o.limits = {{"threads", o.most_warps / warps}, {"blocks", on.blocks}};
   if (block.registers > 0) o.limits.push_back({"registers", warps_by_registers(block, on) / warps});
-  o.limits.push_back({"shared memory", on.shared / (block.shared + on.reserved)});
+  const i64 shared = round_up(block.shared + on.reserved, kSharedUnit);
+  o.limits.push_back({"shared memory", on.shared / shared});
   o.blocks = o.limits[0].blocks;
   for (const OccupancyLimit& l : o.limits) o.blocks = std::min(o.blocks, l.blocks);
   o.warps = o.blocks * warps;

@@ -10,7 +10,8 @@ namespace wt::tools {
 // Of a multiprocessor of compute capability 9.0; docs/gpu_model.md has the sources.
 struct Multiprocessor {
   i64 threads = 2048, blocks = 32, registers = 65536;
-  i64 shared = 228 << 10, reserved = 1024;  // bytes; the latter for each block
+  // Bytes; the latter for each block, whose sum is handed out in units of 128.
+  i64 shared = 228 << 10, reserved = 1024;
 };
 
 struct BlockNeeds {

@@ -23,6 +23,8 @@ TEST_CASE("occupancy: the least of four limits, by name") {
            Case{{.threads = 32, .registers = 16}, 32, 32, {"blocks"}},
            // 228 KiB, of which a block takes 1 KiB more than it asks for.
            Case{{.threads = 128, .registers = 32, .shared = 48 << 10}, 4, 16, {"shared memory"}},
+           // In units of 128 bytes, as NVIDIA's cuda_occupancy.h has it: 21,133 are 21,248.
+           Case{{.threads = 115, .registers = 21, .shared = 20'109}, 10, 40, {"shared memory"}},
            Case{{.threads = 768, .registers = 16}, 2, 48, {"threads"}},
            Case{{.threads = 768, .registers = 40, .shared = 100 << 10},
                 2,
