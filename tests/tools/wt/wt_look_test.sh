@@ -57,7 +57,7 @@ if compgen -G "${wt%/*}/emulator/libcudart.so.*" >/dev/null; then
     fail "no loads by at most five lanes: $(grep -oE '<td>[^<]*</td><td>[^<]*</td><td>[^<]*</td><td><code>ld.global[^<]*' <<<"$page")"
   grep -q '_param_' <<<"$page" && fail "parameters have the function's long name"
 else
-  has 'the emulator is not built beside wt'
+  has 'there is no emulator beside wt'
 fi
 "$wt" look softmax_forward:naive --op 5x304 --source "$root" --no-ptx --out "$here/bare.html" >/dev/null ||
   fail "exit code $?"

@@ -173,8 +173,8 @@ Finding of_compiler(const Compiled& c, const std::string& file) {
     f.kind = "reach";
     f.sentence = c.reach;
     f.hint =
-        "a file has kernels, launch functions, why_not and a table; give its functions names "
-        "of their own, in an anonymous namespace";
+        "give the file's functions names of their own, in an anonymous namespace; system calls and "
+        "what the program around it has are not for the file";
     return f;
   }
   f.hint = "it compiles with warptape's headers as a file of kernels/ does (docs/simt.md)";

@@ -92,7 +92,8 @@ void add_ptx(Look& look) {
   const std::string emulator = emulator_folder();
   if (emulator.empty()) {
     look.no_ptx =
-        "the emulator is not built beside wt, for want of a CUDA toolkit (docs/emulator.md)";
+        "there is no emulator beside wt; build trees with a CUDA toolkit have it "
+        "(docs/emulator.md)";
     return;
   }
   const confined::CleanEnd clean;
